@@ -26,9 +26,10 @@ class Engine {
  public:
   // `device` and `model` belong to the engine from here on; the model was built on that device.
   // `vocabulary` outlives the engine. Allocates everything that steps need and runs one step.
-  static absl::StatusOr<std::unique_ptr<Engine>> Create(
-      const EngineConfig& config, std::unique_ptr<Device> device,
-      std::unique_ptr<DecoderModel> model, const Vocabulary* vocabulary);
+  static absl::StatusOr<std::unique_ptr<Engine>> Create(const EngineConfig& config,
+                                                        std::unique_ptr<Device> device,
+                                                        std::unique_ptr<DecoderModel> model,
+                                                        const Vocabulary* vocabulary);
   // Cancels what still runs, delivers every terminal event and joins the threads.
   virtual ~Engine() = default;
 
@@ -45,7 +46,7 @@ class Engine {
 
   // Tokens that accepted requests still may cost: queued prompt tokens + output limits left.
   virtual int64_t outstanding_tokens() const = 0;
-  virtual bool up() const = 0;             // false once the rank is lost
+  virtual bool up() const = 0;              // false once the rank is lost
   virtual absl::Status status() const = 0;  // why
   virtual const EngineStats& stats() const = 0;
   virtual std::string device_name() const = 0;

@@ -17,17 +17,17 @@ enum class LoopKind {
 
 struct EngineConfig {
   LoopKind loop = LoopKind::kPingPong;
-  int32_t max_rows = 32;             // sequences that run at once
-  int32_t max_step_tokens = 512;     // decode rows and prefill chunks of one step together
-  int32_t max_chunk_tokens = 512;    // of one sequence's prompt in one step
-  int32_t context_tokens = 0;        // prompt and output; 0: the model's
+  int32_t max_rows = 32;           // sequences that run at once
+  int32_t max_step_tokens = 512;   // decode rows and prefill chunks of one step together
+  int32_t max_chunk_tokens = 512;  // of one sequence's prompt in one step
+  int32_t context_tokens = 0;      // prompt and output; 0: the model's
   int32_t kv_block_tokens = 16;
   int64_t kv_pool_bytes = int64_t{256} << 20;
   int32_t max_queued_requests = 256;
   int64_t max_queued_tokens = 1 << 20;  // prompt tokens that wait
   int32_t emitter_threads = 2;
   absl::Duration step_timeout = absl::Seconds(60);
-  std::vector<int32_t> eos_ids;      // the model's end ids
+  std::vector<int32_t> eos_ids;  // the model's end ids
 
   absl::Status Validate() const;
 };

@@ -47,7 +47,9 @@ class DurationHistogram {
   const std::vector<double>& bounds_s() const { return bounds_s_; }
   int64_t bucket(size_t i) const { return buckets_[i].load(std::memory_order_relaxed); }
   size_t bucket_count() const { return buckets_.size(); }
-  double sum_s() const { return static_cast<double>(sum_ns_.load(std::memory_order_relaxed)) * 1e-9; }
+  double sum_s() const {
+    return static_cast<double>(sum_ns_.load(std::memory_order_relaxed)) * 1e-9;
+  }
 
  private:
   std::vector<double> bounds_s_;
@@ -55,17 +57,15 @@ class DurationHistogram {
   std::atomic<int64_t> sum_ns_{0};
 };
 
-inline constexpr double kStepBoundsS[] = {20e-6, 50e-6, 100e-6, 200e-6, 350e-6, 500e-6, 750e-6,
-                                          1e-3,  2e-3,  3.5e-3, 5e-3,   7.5e-3, 10e-3,  15e-3,
-                                          20e-3, 35e-3, 50e-3,  75e-3,  0.1,    0.2,    0.5,
-                                          1,     2,     5,      10,     60};
-inline constexpr double kIdleBoundsS[] = {0.25e-6, 0.5e-6, 1e-6,  2e-6,   3e-6,   5e-6, 10e-6,
+inline constexpr double kStepBoundsS[] = {
+    20e-6, 50e-6, 100e-6, 200e-6, 350e-6, 500e-6, 750e-6, 1e-3, 2e-3, 3.5e-3, 5e-3, 7.5e-3, 10e-3,
+    15e-3, 20e-3, 35e-3,  50e-3,  75e-3,  0.1,    0.2,    0.5,  1,    2,      5,    10,     60};
+inline constexpr double kIdleBoundsS[] = {0.25e-6, 0.5e-6, 1e-6,   2e-6,   3e-6,   5e-6, 10e-6,
                                           20e-6,   50e-6,  100e-6, 200e-6, 500e-6, 1e-3, 2e-3,
                                           5e-3,    10e-3,  50e-3,  0.1,    1};
-inline constexpr double kLatencyBoundsS[] = {0.1e-3, 0.2e-3, 0.5e-3, 1e-3, 2e-3, 5e-3, 10e-3,
-                                             20e-3,  40e-3,  60e-3,  80e-3, 0.1, 0.25, 0.5,
-                                             0.75,   1,      2.5,    5,     7.5, 10,   20,
-                                             40,     80,     160,    640};
+inline constexpr double kLatencyBoundsS[] = {
+    0.1e-3, 0.2e-3, 0.5e-3, 1e-3, 2e-3, 5e-3, 10e-3, 20e-3, 40e-3, 60e-3, 80e-3, 0.1, 0.25,
+    0.5,    0.75,   1,      2.5,  5,    7.5,  10,    20,    40,    80,    160,   640};
 
 // Outcomes of accepted requests, by FinishReason; the sum equals requests_accepted once all ended.
 inline constexpr size_t kFinishReasonCount = 7;
@@ -80,15 +80,15 @@ struct EngineStats {
   Gauge kv_blocks_held;
   Gauge kv_blocks_cached;
   Gauge kv_blocks_releasing;
-  Counter prompt_tokens;      // prefilled positions, recomputed ones included
-  Counter generated_tokens;   // delivered to a request
-  Counter surplus_rows;       // rows computed for a sequence that had ended
-  Counter stale_outcomes;     // results dropped by their generation number
+  Counter prompt_tokens;     // prefilled positions, recomputed ones included
+  Counter generated_tokens;  // delivered to a request
+  Counter surplus_rows;      // rows computed for a sequence that had ended
+  Counter stale_outcomes;    // results dropped by their generation number
   Counter preemptions;
   Counter steps;
-  Counter busy_ns;            // sum of step intervals, by device stamps
-  Counter idle_bubble_ns;     // idle although work was runnable
-  Counter idle_no_work_ns;    // idle because nothing was
+  Counter busy_ns;          // sum of step intervals, by device stamps
+  Counter idle_bubble_ns;   // idle although work was runnable
+  Counter idle_no_work_ns;  // idle because nothing was
   Gauge rank_up;
   DurationHistogram step_time{kStepBoundsS};
   DurationHistogram idle_bubble{kIdleBoundsS};  // one observation a gap between two steps

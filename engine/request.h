@@ -16,28 +16,28 @@ namespace rally {
 
 // Every field is validated (server/request_parser) before the engine sees it.
 struct SamplingParams {
-  float temperature = 1;   // [0, 100]; 0: greedy
-  int32_t top_k = 0;       // >= 0; 0: off
-  float top_p = 1;         // (0, 1]; 1: off
-  float min_p = 0;         // [0, 1]; 0: off
-  uint64_t seed = 0;       // chosen by the server when the request has none
+  float temperature = 1;  // [0, 100]; 0: greedy
+  int32_t top_k = 0;      // >= 0; 0: off
+  float top_p = 1;        // (0, 1]; 1: off
+  float min_p = 0;        // [0, 1]; 0: off
+  uint64_t seed = 0;      // chosen by the server when the request has none
 };
 
 struct StopParams {
-  int32_t max_tokens = 256;              // >= 1
-  int32_t min_tokens = 0;                // [0, max_tokens]; no stop of any kind before that many
-  std::vector<std::string> strings;      // bytes; none empty
-  std::vector<int32_t> token_ids;        // the request's own
-  bool ignore_eos = false;               // the model's end ids do not stop; own ids still do
+  int32_t max_tokens = 256;          // >= 1
+  int32_t min_tokens = 0;            // [0, max_tokens]; no stop of any kind before that many
+  std::vector<std::string> strings;  // bytes; none empty
+  std::vector<int32_t> token_ids;    // the request's own
+  bool ignore_eos = false;           // the model's end ids do not stop; own ids still do
 };
 
 struct RequestSpec {
-  std::string request_id;  // for logs and the echo; never a key
+  std::string request_id;           // for logs and the echo; never a key
   std::vector<int32_t> prompt_ids;  // not empty, each in [0, vocabulary)
   SamplingParams sampling;
   StopParams stop;
-  absl::Time arrival;                              // when the server got the request
-  absl::Time deadline = absl::InfiniteFuture();    // the caller's; checked while queued too
+  absl::Time arrival;                            // when the server got the request
+  absl::Time deadline = absl::InfiniteFuture();  // the caller's; checked while queued too
 };
 
 enum class FinishReason {
@@ -61,7 +61,7 @@ struct Finish {
   FinishReason reason = FinishReason::kFailed;
   // OK for kEos, kStop* and kLength; CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE, ... else.
   absl::Status status;
-  int32_t stop_token_id = -1;     // kEos, kStopToken
+  int32_t stop_token_id = -1;      // kEos, kStopToken
   int32_t stop_string_index = -1;  // kStopString: index into StopParams::strings
   int32_t prompt_tokens = 0;
   int32_t completion_tokens = 0;  // ids delivered, the stop token included

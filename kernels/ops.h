@@ -43,9 +43,7 @@ struct KvCacheView {
   int64_t head_elements() const { return int64_t{block_tokens} * head_dim; }
   int64_t side_elements() const { return head_elements() * kv_heads; }  // K or V of one layer
   int64_t block_elements() const { return 2 * side_elements() * layers; }
-  int64_t block_bytes() const {
-    return block_elements() * static_cast<int64_t>(DTypeBytes(dtype));
-  }
+  int64_t block_bytes() const { return block_elements() * static_cast<int64_t>(DTypeBytes(dtype)); }
 };
 
 // Rows of a parameter matrix in fp32, from a file (dequantised) or a generator. Thread-compatible.

@@ -29,8 +29,8 @@ size_t CarveRecord(std::byte* base, const StepLimits& limits, StepRecordView* vi
   view->rows = carver.Take<StepRow>(limits.max_rows);
   view->samples = carver.Take<StepSample>(limits.max_samples);
   view->tokens = carver.Take<int32_t>(limits.max_tokens);
-  view->block_updates = carver.Take<BlockUpdate>(limits.max_block_updates);
   view->resets = carver.Take<SlotReset>(limits.max_rows);
+  view->block_updates = carver.Take<BlockUpdate>(limits.max_block_updates);
   return carver.offset();
 }
 
@@ -47,7 +47,7 @@ size_t StepRecordView::Bytes(const StepLimits& limits) {
 
 size_t StepRecordView::UsedBytes() const {
   const auto* begin = reinterpret_cast<const std::byte*>(header);
-  const auto* end = reinterpret_cast<const std::byte*>(resets + header->reset_count);
+  const auto* end = reinterpret_cast<const std::byte*>(block_updates + header->block_update_count);
   return static_cast<size_t>(end - begin);
 }
 

@@ -105,8 +105,8 @@ struct StepLimits {
   int64_t block_table_entries() const { return int64_t{slot_count} * max_blocks_per_slot; }
 };
 
-// Typed pointers into the bytes of one record. The resets come last, so that a plain decode step
-// copies little: the used bytes are a prefix.
+// Typed pointers into the bytes of one record. The block updates come last: they are many when a
+// long prompt is admitted and few else, and only the used bytes, a prefix, are copied.
 class StepRecordView {
  public:
   StepRecordView() = default;
@@ -116,11 +116,11 @@ class StepRecordView {
   size_t UsedBytes() const;
 
   StepHeader* header = nullptr;
-  StepRow* rows = nullptr;             // (max_rows)
-  StepSample* samples = nullptr;       // (max_samples)
-  int32_t* tokens = nullptr;           // (max_tokens): id or kTokenFromSlot
+  StepRow* rows = nullptr;               // (max_rows)
+  StepSample* samples = nullptr;         // (max_samples)
+  int32_t* tokens = nullptr;             // (max_tokens): id or kTokenFromSlot
+  SlotReset* resets = nullptr;           // (max_rows)
   BlockUpdate* block_updates = nullptr;  // (max_block_updates)
-  SlotReset* resets = nullptr;         // (max_rows)
 };
 
 class StepOutcomeView {
@@ -136,7 +136,7 @@ class StepOutcomeView {
 
 // The device state that outlives a step.
 struct SlotTables {
-  SlotState* slots = nullptr;      // (slot_count)
+  SlotState* slots = nullptr;       // (slot_count)
   int32_t* block_tables = nullptr;  // (slot_count, max_blocks_per_slot)
   int32_t max_blocks_per_slot = 0;
 };

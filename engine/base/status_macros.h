@@ -10,8 +10,8 @@
 #define RALLY_CONCAT_INNER(a, b) a##b
 #define RALLY_CONCAT(a, b) RALLY_CONCAT_INNER(a, b)
 
-#define RALLY_RETURN_IF_ERROR(expr)                          \
-  do {                                                       \
+#define RALLY_RETURN_IF_ERROR(expr)                                                  \
+  do {                                                                               \
     if (absl::Status rally_status = (expr); !rally_status.ok()) return rally_status; \
   } while (false)
 

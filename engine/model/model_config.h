@@ -37,8 +37,8 @@ struct ModelConfig {
   bool attention_output_bias = false;
   bool ffn_bias = false;
   ActivationKind activation = ActivationKind::kSilu;
-  bool gated = true;       // act(gate) * up
-  bool tied_head = false;  // the head is the token embedding
+  bool gated = true;                   // act(gate) * up
+  bool tied_head = false;              // the head is the token embedding
   std::vector<int32_t> window;         // (layers) sliding window of each layer, 0: none
   std::vector<float> attention_scale;  // (layers) factor of q·k, usually 1 / sqrt(dh)
 

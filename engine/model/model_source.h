@@ -19,14 +19,14 @@ namespace rally {
 // parameters are null.
 struct LayerSource {
   std::unique_ptr<RowSource> attention_norm_weight, attention_norm_bias;  // (1, D)
-  std::unique_ptr<RowSource> qkv_weight;                                  // (Hq+2Hkv)dh x D: q, k, v
-  std::unique_ptr<RowSource> qkv_bias;                                    // (1, (Hq+2Hkv)dh)
-  std::unique_ptr<RowSource> q_norm_weight, k_norm_weight;                // (1, dh)
-  std::unique_ptr<RowSource> attention_output_weight;                     // D x Hq dh
-  std::unique_ptr<RowSource> attention_output_bias;                       // (1, D)
-  std::unique_ptr<RowSource> ffn_norm_weight, ffn_norm_bias;              // (1, D)
-  std::unique_ptr<RowSource> ffn_up_weight;  // gated: 2F x D, gate rows first; else F x D
-  std::unique_ptr<RowSource> ffn_up_bias;    // (1, 2F) or (1, F)
+  std::unique_ptr<RowSource> qkv_weight;                      // (Hq+2Hkv)dh x D: q, k, v
+  std::unique_ptr<RowSource> qkv_bias;                        // (1, (Hq+2Hkv)dh)
+  std::unique_ptr<RowSource> q_norm_weight, k_norm_weight;    // (1, dh)
+  std::unique_ptr<RowSource> attention_output_weight;         // D x Hq dh
+  std::unique_ptr<RowSource> attention_output_bias;           // (1, D)
+  std::unique_ptr<RowSource> ffn_norm_weight, ffn_norm_bias;  // (1, D)
+  std::unique_ptr<RowSource> ffn_up_weight;    // gated: 2F x D, gate rows first; else F x D
+  std::unique_ptr<RowSource> ffn_up_bias;      // (1, 2F) or (1, F)
   std::unique_ptr<RowSource> ffn_down_weight;  // D x F
   std::unique_ptr<RowSource> ffn_down_bias;    // (1, D)
 };

@@ -26,7 +26,8 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
   // Invalid UTF-8: each maximal invalid part is read as U+FFFD (the Unicode Standard, 3.9, table
   // 3-8), before anything else. O(n log n) in the bytes of the text, whatever the text is.
-  virtual std::vector<int32_t> Encode(std::string_view text, const EncodeOptions& options) const = 0;
+  virtual std::vector<int32_t> Encode(std::string_view text,
+                                      const EncodeOptions& options) const = 0;
   // The whole text of a list of ids; special tokens are left out unless `keep_special`. Incomplete
   // or invalid UTF-8 becomes U+FFFD by the same rule.
   virtual std::string Decode(std::span<const int32_t> ids, bool keep_special) const = 0;
