@@ -14,6 +14,12 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(Device* device, Decod
   return executor;
 }
 
+Executor::~Executor() {
+  for (Half& half : halves_) {
+    if (half.stream != nullptr) device_->Sync(*half.stream).IgnoreError();
+  }
+}
+
 absl::StatusOr<std::unique_ptr<Buffer>> Executor::Allocate(Space space, size_t bytes) {
   reserved_bytes_ += static_cast<int64_t>(bytes);
   return device_->Allocate(space, bytes);

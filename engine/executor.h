@@ -40,7 +40,8 @@ class Executor {
   // Allocates everything, prepares the model and captures its step once for each half.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(Device* device, DecoderModel* model,
                                                           const ExecutorOptions& options);
-  virtual ~Executor() = default;
+  // Waits for the steps in flight: they write to what is freed here.
+  ~Executor();
 
   // Writes the committed plan's record and enqueues its step.
   void Launch(const StepPlan& plan);

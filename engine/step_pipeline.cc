@@ -14,6 +14,7 @@ StepPipeline::StepPipeline(const Parts& parts, const SchedulerLimits& limits,
       idle_(parts.stats) {
   for (PlannedStep& planned : plans_) planned.plan.Reserve(limits.max_rows);
   effects_.rows.reserve(limits.max_rows);
+  PublishGauges();
 }
 
 absl::StatusOr<bool> StepPipeline::Turn() {

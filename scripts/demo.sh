@@ -35,7 +35,7 @@ done
 stage "generate: $question"
 # SmolLM2-Instruct's turn markers: control tokens count as such only where the caller asks for it.
 prompt=$(printf '<|im_start|>user\n%s<|im_end|>\n<|im_start|>assistant\n.' "$question")
-"$bin/rally" generate --parse-special-tokens --temperature 0 --max-tokens 120 "${prompt%.}"
+"$bin/rally" generate --parse-special --temperature 0 --max-tokens 120 "${prompt%.}"
 
 stage "idle: how long the device waited for the host between two steps"
 curl --silent --fail "http://127.0.0.1:$metrics_port/metrics" | python3 -c '

@@ -20,7 +20,7 @@ struct ByteLevelBpeOptions {
   bool ignore_merges = false;     // a cut-out piece that is in the vocabulary is never cut further
   bool add_prefix_space = false;  // a text that begins without a blank gets one
   // Stands for a byte that the vocabulary lacks; without it such a byte is left out of the text.
-  std::optional<int32_t> unknown_id;
+  std::optional<int32_t> unknown_id = std::nullopt;
   bool fuse_unknown = false;  // neighbouring unknown bytes are one unknown token
 };
 

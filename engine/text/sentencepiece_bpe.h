@@ -26,7 +26,7 @@ struct SentencePieceBpeOptions {
   bool ignore_merges = false;    // a cut-out piece that is in the vocabulary is never cut further
   bool byte_fallback = true;
   // Stands for what neither pieces nor bytes can spell; without it that is left out.
-  std::optional<int32_t> unknown_id;
+  std::optional<int32_t> unknown_id = std::nullopt;
   bool fuse_unknown = true;     // neighbouring unknown code points are one unknown token
   bool strip_on_decode = true;  // Decode takes one leading blank off the text
 };
