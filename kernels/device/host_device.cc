@@ -50,8 +50,7 @@ class HostEvent final : public Event {
 
 class HostGraph final : public Graph {
  public:
-  explicit HostGraph(HostOpList list)
-      : ops(std::make_shared<const HostOpList>(std::move(list))) {}
+  explicit HostGraph(HostOpList list) : ops(std::make_shared<const HostOpList>(std::move(list))) {}
   const std::shared_ptr<const HostOpList> ops;
 };
 
@@ -83,8 +82,8 @@ class QueueStream final : public HostStream {
   }
   void Launch(Graph& graph) override {
     if (RefuseInCapture()) return;
-    queues_->Enqueue(*queue_, {.kind = HostEntry::Kind::kGraph,
-                               .graph = static_cast<HostGraph&>(graph).ops});
+    queues_->Enqueue(
+        *queue_, {.kind = HostEntry::Kind::kGraph, .graph = static_cast<HostGraph&>(graph).ops});
   }
 
   absl::StatusOr<HostOpList> Capture(const std::function<void()>& record) {

@@ -58,8 +58,8 @@ class HostBuffer final : public Buffer {
 
   absl::Status Grow(size_t bytes) override {
     if (bytes > max_bytes_) {
-      return absl::ResourceExhaustedError(absl::StrCat(device_, ": asked to grow to ", bytes,
-                                                       " bytes, reserved are ", max_bytes_));
+      return absl::ResourceExhaustedError(
+          absl::StrCat(device_, ": asked to grow to ", bytes, " bytes, reserved are ", max_bytes_));
     }
     if (bytes <= size_) return absl::OkStatus();
     const uint64_t free = FreeBytes();

@@ -21,10 +21,10 @@ namespace {
 constexpr int32_t kFewQueries = 8;
 
 struct Tiling {
-  int32_t group;         // query heads of a KV head
-  int32_t heads;         // of them in one tile
-  int32_t head_chunks;   // tiles that a group takes
-  int32_t tokens;        // in one tile
+  int32_t group;        // query heads of a KV head
+  int32_t heads;        // of them in one tile
+  int32_t head_chunks;  // tiles that a group takes
+  int32_t tokens;       // in one tile
 };
 
 Tiling PlanTiling(const AttentionArgs& a) {

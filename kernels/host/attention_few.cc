@@ -5,6 +5,7 @@ namespace rally {
 namespace {
 
 constexpr int32_t kMaxFew = 8;
+constexpr int32_t kStep = 4;
 
 struct Scratch {
   alignas(64) float queries[kMaxFew * kMaxHeadDim];  // (queries, dh), scaled, padded with zeros
@@ -16,26 +17,40 @@ struct Scratch {
   float shrink[kMaxFew];
 };
 
+// kStep keys at once: as many sums run side by side, and the query is loaded once for all.
 RALLY_INLINE void Scores(Scratch& s, int32_t q, int32_t stride, int32_t keys) {
   const float* query = s.queries + q * stride;
-  for (int32_t j = 0; j < keys; ++j) {
-    V16 sum{};
+  float* scores = s.scores + q * kTileKeys;
+  for (int32_t j = 0; j < keys; j += kStep) {
+    const float* key = s.tile + j * stride;
+    V16 sums[kStep] = {};
     for (int32_t d = 0; d < stride; d += kLanes) {
-      V16 x, y;
+      V16 x;
       Load(query + d, &x);
-      Load(s.tile + j * stride + d, &y);
-      sum += x * y;
+#pragma GCC unroll 4
+      for (int m = 0; m < kStep; ++m) {
+        V16 y;
+        Load(key + m * stride + d, &y);
+        sums[m] += x * y;
+      }
     }
-    s.scores[q * kTileKeys + j] = Sum(sum);
+#pragma GCC unroll 4
+    for (int m = 0; m < kStep; ++m) scores[j + m] = Sum(sums[m]);
   }
-  // The last vector of scores is filled up, so that Softmax needs no tail.
-  for (int32_t j = keys; j % kLanes != 0; ++j) s.scores[q * kTileKeys + j] = kMasked;
+  // What was computed beyond the last key is dropped, and the last vector is filled up.
+  std::fill(scores + keys, scores + (keys + kLanes - 1) / kLanes * kLanes, kMasked);
 }
 
 RALLY_INLINE void Softmax(Scratch& s, int32_t q, int32_t keys) {
   float* scores = s.scores + q * kTileKeys;
+  V16 largest = V16{} + s.max[q];
+  for (int32_t j = 0; j < keys; j += kLanes) {
+    V16 score;
+    Load(scores + j, &score);
+    largest = Max(largest, score);
+  }
   float max = s.max[q];
-  for (int32_t j = 0; j < keys; ++j) max = std::max(max, scores[j]);
+  for (int i = 0; i < kLanes; ++i) max = std::max(max, largest[i]);
   V16 total{};
   for (int32_t j = 0; j < keys; j += kLanes) {
     V16 score;
@@ -49,18 +64,42 @@ RALLY_INLINE void Softmax(Scratch& s, int32_t q, int32_t keys) {
   s.max[q] = max;
 }
 
-RALLY_INLINE void AddValues(Scratch& s, int32_t q, int32_t stride, int32_t keys) {
-  for (int32_t d = 0; d < stride; d += kLanes) {
-    V16 sum;
-    Load(s.sums + q * stride + d, &sum);
-    sum *= s.shrink[q];
-    for (int32_t j = 0; j < keys; ++j) {
-      V16 value;
-      Load(s.tile + j * stride + d, &value);
-      sum += value * s.scores[q * kTileKeys + j];
-    }
-    Store(sum, s.sums + q * stride + d);
+// kCount vectors of the output of one query, from column d on.
+template <int kCount>
+RALLY_INLINE void AddColumns(Scratch& s, int32_t q, int32_t d, int32_t stride, int32_t keys) {
+  float* out = s.sums + q * stride + d;
+  const float* probability = s.scores + q * kTileKeys;
+  const float* value = s.tile + d;
+  V16 sums[kCount];
+#pragma GCC unroll 4
+  for (int m = 0; m < kCount; ++m) {
+    Load(out + m * kLanes, &sums[m]);
+    sums[m] *= s.shrink[q];
   }
+  for (int32_t j = 0; j < keys; ++j, value += stride) {
+#pragma GCC unroll 4
+    for (int m = 0; m < kCount; ++m) {
+      V16 v;
+      Load(value + m * kLanes, &v);
+      sums[m] += v * probability[j];
+    }
+  }
+#pragma GCC unroll 4
+  for (int m = 0; m < kCount; ++m) Store(sums[m], out + m * kLanes);
+}
+
+RALLY_INLINE void AddValues(Scratch& s, int32_t q, int32_t stride, int32_t keys) {
+  int32_t d = 0;
+  for (; d + kStep * kLanes <= stride; d += kStep * kLanes) {
+    AddColumns<kStep>(s, q, d, stride, keys);
+  }
+  for (; d < stride; d += kLanes) AddColumns<1>(s, q, d, stride, keys);
+}
+
+// Scores are computed for kStep keys at once: those beyond the last one are zeros.
+RALLY_INLINE void ClearRest(Scratch& s, int32_t stride, int32_t keys) {
+  const int32_t padded = (keys + kStep - 1) / kStep * kStep;
+  std::fill(s.tile + keys * stride, s.tile + padded * stride, 0.0f);
 }
 
 // A query that does not see the whole tile [begin, begin + keys): several tokens share the item.
@@ -91,6 +130,7 @@ RALLY_SIMD_CLONES void AttendFewQueries(const AttentionArgs& a, const AttentionI
   for (int32_t begin = FirstVisible(a, item.first_position); begin <= last; begin += kTileKeys) {
     const int32_t keys = std::min(kTileKeys, last + 1 - begin);
     LoadTile(a, item, KvSide::kKey, begin, keys, s.tile);
+    ClearRest(s, stride, keys);
     for (int32_t q = 0; q < queries; ++q) {
       Scores(s, q, stride, keys);
       if (item.tokens > 1) Mask(a, s, q, item.first_position + q / item.heads, begin, keys);

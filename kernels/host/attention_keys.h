@@ -24,13 +24,11 @@ RALLY_INLINE int32_t FirstVisible(const AttentionArgs& a, int32_t position) {
   return a.window > 0 ? std::max(0, position - a.window + 1) : 0;
 }
 
+// `count` rows of dh values that lie end to end.
 template <typename T>
-RALLY_INLINE void LoadTileOf(const AttentionArgs& a, const AttentionItem& item, KvSide side,
-                             int32_t begin, int32_t count, float* tile) {
-  const int32_t dh = a.kv.head_dim;
+RALLY_INLINE void LoadRows(const T* in, int32_t count, int32_t dh, float* tile) {
   const int32_t stride = PaddedDim(dh);
-  for (int32_t j = 0; j < count; ++j, tile += stride) {
-    const T* in = KvAddress<T>(a.kv, item.block_table, a.layer, side, item.kv_head, begin + j);
+  for (int32_t j = 0; j < count; ++j, in += dh, tile += stride) {
     int32_t i = 0;
     for (; i + kLanes <= dh; i += kLanes) {
       V16 v;
@@ -39,6 +37,20 @@ RALLY_INLINE void LoadTileOf(const AttentionArgs& a, const AttentionItem& item, 
     }
     for (; i < dh; ++i) tile[i] = ToFloat(in[i]);
     for (; i < stride; ++i) tile[i] = 0;
+  }
+}
+
+// Block by block: the positions of one block lie end to end.
+template <typename T>
+RALLY_INLINE void LoadTileOf(const AttentionArgs& a, const AttentionItem& item, KvSide side,
+                             int32_t begin, int32_t count, float* tile) {
+  const int32_t dh = a.kv.head_dim;
+  for (int32_t done = 0; done < count;) {
+    const int32_t position = begin + done;
+    const int32_t run = std::min(count - done, a.kv.block_tokens - position % a.kv.block_tokens);
+    LoadRows(KvAddress<T>(a.kv, item.block_table, a.layer, side, item.kv_head, position), run, dh,
+             tile + done * PaddedDim(dh));
+    done += run;
   }
 }
 
@@ -67,11 +79,13 @@ RALLY_INLINE void ForEachQuery(const AttentionArgs& a, const AttentionItem& item
 template <typename Fn>
 RALLY_INLINE void ForEachQueryAnyType(const AttentionArgs& a, const AttentionItem& item,
                                       const Fn& fn) {
-  WithType(a.qkv.dtype, [&](auto from) __attribute__((always_inline)) {
-    WithType(a.out.dtype, [&](auto to) __attribute__((always_inline)) {
-      ForEachQuery<decltype(from), decltype(to)>(a, item, fn);
-    });
-  });
+  WithType(
+      a.qkv.dtype, [&](auto from) __attribute__((always_inline)) {
+        WithType(
+            a.out.dtype, [&](auto to) __attribute__((always_inline)) {
+              ForEachQuery<decltype(from), decltype(to)>(a, item, fn);
+            });
+      });
 }
 
 }  // namespace rally

@@ -156,8 +156,8 @@ RALLY_INLINE void Attend(const AttentionArgs& a, const AttentionItem& item) {
     std::memset(s.tile + keys * stride, 0,
                 sizeof(float) * static_cast<size_t>((padded - keys) * stride));
     Scores<kVectors>(s, dh, stride, padded);
-    const bool all_visible = begin + keys - 1 <= item.first_position &&
-                             begin >= FirstVisible(a, last);
+    const bool all_visible =
+        begin + keys - 1 <= item.first_position && begin >= FirstVisible(a, last);
     if (!all_visible) Mask<kVectors>(s, begin, keys, a.window);
     V16 shrink[kVectors];
     Softmax<kVectors>(s, keys, shrink);

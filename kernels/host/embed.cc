@@ -22,13 +22,11 @@ void AddRow(const Matrix& table, int64_t row, float* out) {
 void RunEmbed(const EmbedArgs& a) {
   ParallelFor(*a.rows, int64_t{*a.rows} * a.out.cols, [&](int64_t t) {
     float* out = a.out.row<float>(t);
-    WithType(a.table.dtype, [&](auto type) {
-      CopyRow<decltype(type)>(a.table, a.tokens[t].id, out);
-    });
+    WithType(a.table.dtype,
+             [&](auto type) { CopyRow<decltype(type)>(a.table, a.tokens[t].id, out); });
     if (a.positions.data == nullptr) return;
-    WithType(a.positions.dtype, [&](auto type) {
-      AddRow<decltype(type)>(a.positions, a.tokens[t].position, out);
-    });
+    WithType(a.positions.dtype,
+             [&](auto type) { AddRow<decltype(type)>(a.positions, a.tokens[t].position, out); });
   });
 }
 

@@ -10,8 +10,7 @@ template <typename From, typename To>
 void AppendToken(const KvAppendArgs& a, int64_t t) {
   const TokenMeta& token = a.tokens[t];
   const int32_t dh = a.kv.head_dim;
-  const int32_t* table =
-      a.tables.block_tables + int64_t{token.slot} * a.tables.max_blocks_per_slot;
+  const int32_t* table = a.tables.block_tables + int64_t{token.slot} * a.tables.max_blocks_per_slot;
   const From* in = a.qkv.row<From>(t) + int64_t{a.q_heads} * dh;
   for (const KvSide side : {KvSide::kKey, KvSide::kValue}) {
     for (int32_t h = 0; h < a.kv.kv_heads; ++h, in += dh) {

@@ -61,8 +61,8 @@ absl::StatusOr<std::unique_ptr<Weight>> MakeHostWeight(Device& device, DType dty
   weight->plans = HostPlans(device);
   const bool panels = layout == WeightLayout::kPanels;
   const size_t element = DTypeBytes(dtype);
-  const int64_t elements = panels ? PanelElements(weight->n, weight->k, dtype)
-                                  : int64_t{weight->n} * weight->k;
+  const int64_t elements =
+      panels ? PanelElements(weight->n, weight->k, dtype) : int64_t{weight->n} * weight->k;
   auto buffer = device.Allocate(Space::kDevice, static_cast<size_t>(elements) * element);
   if (!buffer.ok()) return buffer.status();
   weight->buffer = *std::move(buffer);

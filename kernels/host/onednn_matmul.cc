@@ -41,8 +41,7 @@ dnnl::matmul::primitive_desc Describe(const OneDnnShape& s, int32_t rows,
                                       const dnnl::engine& engine) {
   const Desc x(Dims{rows, s.k}, DataType(s.dtype), Dims{s.x_stride, 1});
   const Desc out(Dims{rows, s.n}, DataType(s.out_dtype), Dims{s.out_stride, 1});
-  const Desc bias =
-      s.bias ? Desc(Dims{1, s.n}, dnnl::memory::data_type::f32, Tag::ab) : Desc();
+  const Desc bias = s.bias ? Desc(Dims{1, s.n}, dnnl::memory::data_type::f32, Tag::ab) : Desc();
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (s.accumulate) {
@@ -94,9 +93,9 @@ class LadderPlan final : public OneDnnPlan {
                                       {DNNL_ARG_DST, it->out.get()},
                                       {DNNL_ARG_SCRATCHPAD, it->scratch.get()},
                                       {DNNL_ARG_BIAS, bias == nullptr ? nullptr : it->bias.get()}};
-      dnnl::error::wrap_c_api(dnnl_primitive_execute(it->primitive.get(), stream_.get(),
-                                                     bias == nullptr ? 4 : 5, args),
-                              "could not run a matmul");
+      dnnl::error::wrap_c_api(
+          dnnl_primitive_execute(it->primitive.get(), stream_.get(), bias == nullptr ? 4 : 5, args),
+          "could not run a matmul");
     } catch (const dnnl::error& e) {
       return absl::InternalError(absl::StrCat("oneDNN matmul: ", e.what()));
     }
@@ -136,8 +135,9 @@ absl::StatusOr<const OneDnnPlan*> OneDnnPlans::Get(const OneDnnShape& shape) {
   try {
     entries_.push_back({shape, std::make_unique<LadderPlan>(shape)});
   } catch (const dnnl::error& e) {
-    return absl::InternalError(absl::StrCat("oneDNN has no matmul of ", std::string(DTypeName(shape.dtype)), " ",
-                                            shape.k, "x", shape.n, ": ", e.what()));
+    return absl::InternalError(absl::StrCat("oneDNN has no matmul of ",
+                                            std::string(DTypeName(shape.dtype)), " ", shape.k, "x",
+                                            shape.n, ": ", e.what()));
   }
   return entries_.back().plan.get();
 }

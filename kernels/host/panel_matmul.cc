@@ -16,7 +16,8 @@ void PackPanel(const float* rows, int32_t count, int32_t k, DType dtype, void* p
   if (dtype == DType::kF32) {
     auto* out = static_cast<float*>(panel);
     for (int32_t i = 0; i < k; ++i) {
-      for (int32_t c = 0; c < count; ++c) out[int64_t{i} * kPanelCols + c] = rows[int64_t{c} * k + i];
+      for (int32_t c = 0; c < count; ++c)
+        out[int64_t{i} * kPanelCols + c] = rows[int64_t{c} * k + i];
     }
     return;
   }
@@ -137,12 +138,18 @@ void RunColumns(const PanelMatmulArgs& a, int32_t first) {
     RunTile<kTileRows, kVectors>(a, tile);
   }
   switch (a.rows - tile.row) {
-    case 1: return RunTile<1, kVectors>(a, tile);
-    case 2: return RunTile<2, kVectors>(a, tile);
-    case 3: return RunTile<3, kVectors>(a, tile);
-    case 4: return RunTile<4, kVectors>(a, tile);
-    case 5: return RunTile<5, kVectors>(a, tile);
-    default: return;
+    case 1:
+      return RunTile<1, kVectors>(a, tile);
+    case 2:
+      return RunTile<2, kVectors>(a, tile);
+    case 3:
+      return RunTile<3, kVectors>(a, tile);
+    case 4:
+      return RunTile<4, kVectors>(a, tile);
+    case 5:
+      return RunTile<5, kVectors>(a, tile);
+    default:
+      return;
   }
 }
 

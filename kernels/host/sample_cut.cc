@@ -12,7 +12,21 @@ constexpr int kLevels = 3;
 constexpr int kShifts[kLevels] = {21, 10, 0};  // digits of 11, 11 and 10 bits
 constexpr int kBins = 1 << 11;
 
-// Weights of sixteen scores: 1 each, or their probabilities.
+struct Bins {
+  double weights[kBins];
+  int32_t counts[kBins];
+
+  void Clear() {
+    std::fill_n(weights, kBins, 0.0);
+    std::fill_n(counts, kBins, 0);
+  }
+  void Add(uint32_t bin, double weight) {
+    weights[bin] += weight;
+    ++counts[bin];
+  }
+};
+
+// A score's weight: 1, or its probability.
 struct One {
   RALLY_INLINE V16 operator()(const V16&) const { return V16{} + 1.0f; }
 };
@@ -20,9 +34,9 @@ struct Probability {
   RALLY_INLINE V16 operator()(const V16& z) const { return Exp(z); }
 };
 
-// Calls fn(key, weight) for each score whose key is at least `least`.
-template <typename Weight, typename Fn>
-RALLY_INLINE void ForEachWeight(const float* z, int32_t n, uint32_t least, const Fn& fn) {
+// Level 0: all scores whose key is at least `least`, by their first digit.
+template <typename Weight>
+RALLY_INLINE void FillFirst(const float* z, int32_t n, uint32_t least, Bins& bins) {
   for (int32_t i = 0; i < n; i += kLanes) {
     const int32_t count = std::min(kLanes, n - i);
     V16 scores{};
@@ -30,62 +44,71 @@ RALLY_INLINE void ForEachWeight(const float* z, int32_t n, uint32_t least, const
     const V16 weights = Weight()(scores);
     for (int32_t j = 0; j < count; ++j) {
       const uint32_t key = ScoreKey(z[i + j]);
-      if (key >= least) fn(key, static_cast<double>(weights[j]));
+      if (key >= least) bins.Add(key >> kShifts[0], static_cast<double>(weights[j]));
     }
+  }
+}
+
+// Later levels: the few scores that share the digits found so far, by their next digit.
+template <typename Weight>
+RALLY_INLINE void FillNext(const float* z, int32_t n, uint32_t least, uint32_t found, int level,
+                           Bins& bins) {
+  const int above = kShifts[level - 1];
+  const uint32_t mask = (1u << (above - kShifts[level])) - 1;
+  for (int32_t i = 0; i < n; ++i) {
+    const uint32_t key = ScoreKey(z[i]);
+    if (((key ^ found) >> above) != 0 || key < least) continue;
+    bins.Add((key >> kShifts[level]) & mask, static_cast<double>(Weight()(V16{} + z[i])[0]));
   }
 }
 
 // Where the weights of the scores from the best on reach a target.
 struct Crossing {
-  uint32_t key = 0;     // the score at which they do
-  double missing = 0;   // what the scores above leave to reach
-  double weight = 0;    // of all scores with this key
-  int32_t count = 0;    // how many those are
+  uint32_t key = 0;    // the score at which they do
+  double missing = 0;  // what the scores above leave to reach
+  double weight = 0;   // of all scores with this key
+  int32_t count = 0;   // how many those are
 };
 
-// One digit a level: a histogram of the scores that share the digits found so far.
+// Goes down one level into the bin in which the target is reached. Rounding may leave a rest after
+// the last score: then that one is the crossing.
+void Descend(const Bins& bins, int shift, Crossing* crossing) {
+  int last = -1;
+  for (int bin = kBins - 1; bin >= 0; --bin) {
+    if (bins.counts[bin] == 0) continue;
+    if (last >= 0) crossing->missing -= bins.weights[last];
+    last = bin;
+    if (bins.weights[bin] >= crossing->missing) break;
+  }
+  crossing->key |= static_cast<uint32_t>(last) << shift;
+  crossing->weight = bins.weights[last];
+  crossing->count = bins.counts[last];
+}
+
+// The target is `share` of the weight of all scores, or `amount`.
 template <typename Weight>
-RALLY_INLINE Crossing FindCrossing(const float* z, int32_t n, uint32_t least, double target) {
-  Crossing crossing{.missing = target};
-  double weights[kBins];
-  int32_t counts[kBins];
-  for (int level = 0; level < kLevels; ++level) {
-    const int shift = kShifts[level];
-    const int above = level == 0 ? 32 : kShifts[level - 1];
-    std::fill_n(weights, kBins, 0.0);
-    std::fill_n(counts, kBins, 0);
-    ForEachWeight<Weight>(z, n, least, [&](uint32_t key, double weight) {
-      if (uint64_t{key} >> above != uint64_t{crossing.key} >> above) return;
-      const uint32_t digit = (key >> shift) & ((1u << (above - shift)) - 1);
-      weights[digit] += weight;
-      ++counts[digit];
-    });
-    int bin = kBins - 1;
-    int lowest = bin;
-    for (; bin >= 0; --bin) {
-      if (counts[bin] == 0) continue;
-      lowest = bin;
-      if (weights[bin] >= crossing.missing) break;
-      crossing.missing -= weights[bin];
-    }
-    // Rounding may leave a rest after the last score: then the last one is the crossing.
-    if (bin < 0) crossing.missing += weights[lowest];
-    bin = lowest;
-    crossing.key |= static_cast<uint32_t>(bin) << shift;
-    crossing.weight = weights[bin];
-    crossing.count = counts[bin];
+RALLY_INLINE Crossing FindCrossing(const float* z, int32_t n, uint32_t least, double share,
+                                   double amount) {
+  Bins bins;
+  bins.Clear();
+  FillFirst<Weight>(z, n, least, bins);
+  Crossing crossing{.missing = amount};
+  for (const double weight : bins.weights) crossing.missing += share * weight;
+  Descend(bins, kShifts[0], &crossing);
+  for (int level = 1; level < kLevels; ++level) {
+    bins.Clear();
+    FillNext<Weight>(z, n, least, crossing.key, level, bins);
+    Descend(bins, kShifts[level], &crossing);
   }
   return crossing;
 }
 
-RALLY_SIMD_CLONES Crossing CountCrossing(const float* z, int32_t n, double target) {
-  return FindCrossing<One>(z, n, 0, target);
+RALLY_SIMD_CLONES Crossing CountCrossing(const float* z, int32_t n, int32_t k) {
+  return FindCrossing<One>(z, n, 0, 0, k);
 }
 
-RALLY_SIMD_CLONES Crossing MassCrossing(const float* z, int32_t n, uint32_t least, double top_p) {
-  double total = 0;
-  ForEachWeight<Probability>(z, n, least, [&](uint32_t, double weight) { total += weight; });
-  return FindCrossing<Probability>(z, n, least, top_p * total);
+RALLY_SIMD_CLONES Crossing MassCrossing(const float* z, int32_t n, uint32_t least, float top_p) {
+  return FindCrossing<Probability>(z, n, least, static_cast<double>(top_p), 0);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/host/bfloat16.h"
 #include "kernels/tensor.h"
 
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
@@ -17,7 +18,6 @@
 #else
 #define RALLY_SIMD_CLONES
 #endif
-#define RALLY_INLINE inline __attribute__((always_inline))
 
 namespace rally {
 
@@ -26,31 +26,6 @@ using V16 = float __attribute__((vector_size(64)));
 using V16i = int32_t __attribute__((vector_size(64)));
 using V16u = uint32_t __attribute__((vector_size(64)));
 using V16h = uint16_t __attribute__((vector_size(32)));
-
-struct BFloat16 {
-  uint16_t bits;
-};
-
-RALLY_INLINE float ToFloat(float x) { return x; }
-RALLY_INLINE float ToFloat(BFloat16 x) {
-  const uint32_t bits = uint32_t{x.bits} << 16;
-  float f;
-  std::memcpy(&f, &bits, sizeof f);
-  return f;
-}
-
-// Rounds to nearest even; a NaN stays one.
-template <typename T>
-RALLY_INLINE T FromFloat(float x) {
-  if constexpr (sizeof(T) == sizeof(float)) {
-    return x;
-  } else {
-    uint32_t bits;
-    std::memcpy(&bits, &x, sizeof bits);
-    const uint32_t rounded = bits + 0x7fff + ((bits >> 16) & 1);
-    return T{static_cast<uint16_t>((x != x ? bits | 0x400000 : rounded) >> 16)};
-  }
-}
 
 RALLY_INLINE void Load(const float* p, V16* v) { std::memcpy(v, p, sizeof *v); }
 RALLY_INLINE void Load(const BFloat16* p, V16* v) {
@@ -78,8 +53,8 @@ RALLY_INLINE float Sum(const V16& v) {
   using V4 = float __attribute__((vector_size(16)));
   const V8 s8 = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) +
                 __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
-  const V4 s4 = __builtin_shufflevector(s8, s8, 0, 1, 2, 3) +
-                __builtin_shufflevector(s8, s8, 4, 5, 6, 7);
+  const V4 s4 =
+      __builtin_shufflevector(s8, s8, 0, 1, 2, 3) + __builtin_shufflevector(s8, s8, 4, 5, 6, 7);
   return (s4[0] + s4[2]) + (s4[1] + s4[3]);
 }
 
