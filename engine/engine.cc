@@ -67,6 +67,12 @@ class ThreadedEngine : public Engine {
   const EngineStats& stats() const override { return stats_; }
   std::string device_name() const override { return device_->name(); }
   int32_t context_tokens() const override { return plan_.admission.context_tokens; }
+  EngineMemory memory() const override {
+    return {.model_bytes = model_->resident_bytes(),
+            .kv_pool_bytes = executor_->kv_pool_bytes(),
+            .kv_pool_tokens = plan_.admission.pool_tokens,
+            .step_bytes = executor_->step_bytes()};
+  }
 
  private:
   StepPipeline::Parts Parts(const Vocabulary* vocabulary) {

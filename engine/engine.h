@@ -22,6 +22,14 @@ namespace rally {
 // Names an accepted request; never reused within a process.
 using RequestKey = uint64_t;
 
+// Bytes that an engine holds from start to end.
+struct EngineMemory {
+  int64_t model_bytes = 0;  // parameters and activations
+  int64_t kv_pool_bytes = 0;
+  int64_t kv_pool_tokens = 0;  // positions that fit
+  int64_t step_bytes = 0;      // records, outcomes, slots and block tables
+};
+
 class Engine {
  public:
   // `device` and `model` belong to the engine from here on; the model was built on that device.
@@ -51,6 +59,7 @@ class Engine {
   virtual const EngineStats& stats() const = 0;
   virtual std::string device_name() const = 0;
   virtual int32_t context_tokens() const = 0;  // prompt and output together
+  virtual EngineMemory memory() const = 0;
 };
 
 }  // namespace rally

@@ -49,7 +49,8 @@ class Executor {
   // later. An error is the device's, or DEADLINE_EXCEEDED: the rank is lost.
   absl::StatusOr<StepOutcomeView> Join(uint64_t step, absl::Time deadline);
 
-  int64_t reserved_bytes() const { return reserved_bytes_; }
+  int64_t kv_pool_bytes() const { return static_cast<int64_t>(kv_->size_bytes()); }
+  int64_t step_bytes() const { return reserved_bytes_ - kv_pool_bytes(); }
 
  private:
   struct StepBuffer {

@@ -13,7 +13,10 @@ model=$("$RALLY_ROOT/scripts/fetch_smollm2.sh" | tail -n 1)
 bin="$RALLY_ROOT/build/release/bin"
 
 free_port() {
-  python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+  python3 -c 'import socket
+s = socket.socket()
+s.bind(("127.0.0.1", 0))
+print(s.getsockname()[1])'
 }
 port=$(free_port)
 metrics_port=$(free_port)

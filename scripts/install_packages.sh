@@ -5,7 +5,8 @@
 missing=()
 while read -r package; do
   [[ -z $package || $package == \#* ]] && continue
-  dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+  status=$(dpkg-query -W -f '${Status}' "$package" 2>/dev/null || true)
+  [[ $status == *"ok installed" ]] || missing+=("$package")
 done <"$RALLY_ROOT/scripts/packages.txt"
 
 if [[ ${#missing[@]} -eq 0 ]]; then
@@ -13,7 +14,8 @@ if [[ ${#missing[@]} -eq 0 ]]; then
   exit 0
 fi
 stage "packages: installing ${missing[*]}"
-command -v apt-get >/dev/null || fail "apt-get is not here; install the packages of scripts/packages.txt by hand"
+command -v apt-get >/dev/null ||
+  fail "apt-get is not here; install the packages of scripts/packages.txt by hand"
 as_root=()
 if [[ $(id -u) -ne 0 ]]; then
   command -v sudo >/dev/null || fail "installing packages needs root, and sudo is not here"

@@ -25,6 +25,8 @@ class DecoderModel {
   // Positions that the model knows; ids are in [0, vocab_size).
   virtual int32_t context_length() const = 0;
   virtual int32_t vocab_size() const = 0;
+  // Device memory of parameters and, once prepared, activations; the KV pool is the engine's.
+  virtual int64_t resident_bytes() const = 0;
   // Once, before the first Forward: plans all activation memory.
   virtual absl::Status Prepare(const StepLimits& limits, int32_t block_tokens) = 0;
   // Enqueues a whole step: from ApplyRecord to Sample. Pure: no sync, no allocation, fixed

@@ -98,8 +98,9 @@ absl::Status Transformer::Prepare(const StepLimits& limits, int32_t block_tokens
   return absl::OkStatus();
 }
 
-size_t Transformer::resident_bytes() const {
-  return parameters_.size_bytes() + (work_.buffer == nullptr ? 0 : work_.buffer->size_bytes());
+int64_t Transformer::resident_bytes() const {
+  const size_t activations = work_.buffer == nullptr ? 0 : work_.buffer->size_bytes();
+  return static_cast<int64_t>(parameters_.size_bytes() + activations);
 }
 
 void Transformer::Forward(Stream& stream, const StepTensors& step) {

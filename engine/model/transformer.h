@@ -28,12 +28,11 @@ class Transformer final : public DecoderModel {
   int64_t KvBlockBytes(int32_t block_tokens) const override;
   int32_t context_length() const override { return config_.context_length; }
   int32_t vocab_size() const override { return config_.vocab_size; }
+  int64_t resident_bytes() const override;
   absl::Status Prepare(const StepLimits& limits, int32_t block_tokens) override;
   void Forward(Stream& stream, const StepTensors& step) override;
 
   const ModelConfig& config() const { return config_; }
-  // Device memory of parameters and, once prepared, activations; the KV pool is the engine's.
-  size_t resident_bytes() const;
   // (max_samples, V) fp32, of the newest step. Its Sample op overwrites rows that are not greedy.
   const Matrix& logits() const { return work_.logits; }
 

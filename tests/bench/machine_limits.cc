@@ -1,7 +1,5 @@
 #include "tests/bench/machine_limits.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -10,8 +8,17 @@
 #include <dnnl.hpp>
 #include <memory>
 
+#include "kernels/device/host_stream.h"
+
 namespace rally {
 namespace {
+
+struct MeasureArgs {
+  const std::function<double()>* measure;
+  double* result;
+};
+
+void RunMeasure(const MeasureArgs& a) { *a.result = (*a.measure)(); }
 
 struct Product {
   int32_t n;
@@ -73,6 +80,14 @@ class OneDnnProduct {
 
 }  // namespace
 
+double OnDeviceThread(Device& device, Stream& stream, const std::function<double()>& measure) {
+  double result = 0;
+  const MeasureArgs args{&measure, &result};
+  EnqueueOnHost<&RunMeasure>(stream, args);
+  if (!device.Sync(stream).ok()) std::abort();
+  return result;
+}
+
 double SecondsOf(const std::function<void()>& run) {
   const auto start = std::chrono::steady_clock::now();
   run();
@@ -84,10 +99,9 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-double ReadBandwidth(int threads) {
+double ReadBandwidth() {
   constexpr size_t kWords = (size_t{1} << 30) / sizeof(uint64_t);
   std::vector<uint64_t> words(kWords, 1);
-  omp_set_num_threads(threads);
   double best = 1e9;
   for (int repeat = 0; repeat < 5; ++repeat) {
     uint64_t sum = 0;
@@ -106,8 +120,7 @@ double StepParameters(const ModelConfig& c) {
   return layer * c.layers + double{1} * c.vocab_size * c.width;
 }
 
-double OneDnnPrefillSeconds(const ModelConfig& config, DType dtype, int tokens, int threads) {
-  omp_set_num_threads(threads);
+double OneDnnPrefillSeconds(const ModelConfig& config, DType dtype, int tokens) {
   std::vector<std::unique_ptr<OneDnnProduct>> products;
   for (const Product& p : LayerProducts(config)) {
     products.push_back(std::make_unique<OneDnnProduct>(p, dtype, tokens, config.layers));

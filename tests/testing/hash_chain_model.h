@@ -27,6 +27,7 @@ class HashChainModel : public DecoderModel {
   int64_t KvBlockBytes(int32_t block_tokens) const override { return 8 * int64_t{block_tokens}; }
   int32_t context_length() const override { return context_length_; }
   int32_t vocab_size() const override { return kHashVocabulary; }
+  int64_t resident_bytes() const override { return 0; }
   absl::Status Prepare(const StepLimits& limits, int32_t block_tokens) override;
   void Forward(Stream& stream, const StepTensors& step) override;
 
