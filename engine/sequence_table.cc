@@ -96,6 +96,9 @@ void SequenceTable::EndAll(const End& end, absl::Time now) {
   for (const auto& entry : sequences_) scratch_.push_back(entry.second.get());
   for (Sequence* s : scratch_) {
     End own = end;
+    // Not a copy, which would share its text: the streams end on different emitter threads, and
+    // ThreadSanitizer cannot see the reference count of the prebuilt Abseil.
+    own.status = absl::Status(end.status.code(), end.status.message());
     own.final_bytes = s->text_bytes;
     EndSequence(s, own, now);
   }
