@@ -4,6 +4,16 @@
 #include "engine/base/status_macros.h"
 
 namespace rally {
+namespace {
+
+StepShape ShapeOf(const StepHeader& header) {
+  StepShape shape{header.row_count, header.token_count, header.sample_count, 0};
+  shape.decode_only =
+      shape.max_tokens == shape.max_rows && shape.max_samples == shape.max_rows ? 1 : 0;
+  return shape;
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(Device* device, DecoderModel* model,
                                                            const ExecutorOptions& options) {
@@ -51,9 +61,11 @@ absl::Status Executor::AllocateBuffers() {
 absl::Status Executor::CaptureSteps() {
   for (Half& half : halves_) {
     const StepTensors tensors = Tensors(half);
-    RALLY_ASSIGN_OR_RETURN(half.graph, device_->Capture(*half.stream, [&] {
-      model_->Forward(*half.stream, tensors);
-    }));
+    RALLY_ASSIGN_OR_RETURN(
+        half.graphs,
+        GraphCache::Capture(*device_, *half.stream, options_.limits, [&](const StepShape& shape) {
+          model_->Forward(*half.stream, tensors, shape);
+        }));
   }
   return device_->status();
 }
@@ -87,7 +99,12 @@ void Executor::Launch(const StepPlan& plan) {
   const Half& target = RALLY_PLANT(RECORD_NOT_DOUBLED) ? previous : half;
   stream.Copy(target.record->data(), buffer.record->data(), record.UsedBytes());
   stream.Wait(*previous.computed);
-  stream.Launch(*half.graph);
+  const StepShape shape = ShapeOf(*record.header);
+  if (Graph* graph = half.graphs.Find(shape); graph != nullptr) {
+    stream.Launch(*graph);
+  } else {
+    model_->Forward(stream, Tensors(half), shape);
+  }
   stream.Record(*half.computed);
   stream.Copy(buffer.outcome->data(), half.outcome->data(), half.outcome->size_bytes());
   stream.Record(*buffer.delivered);

@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "engine/graph_cache.h"
 #include "engine/model/decoder_model.h"
 #include "engine/step_plan.h"
 #include "kernels/device/device.h"
@@ -37,7 +38,7 @@ struct ExecutorOptions {
 
 class Executor {
  public:
-  // Allocates everything, prepares the model and captures its step once for each half.
+  // Allocates everything, prepares the model and captures its steps for each half.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(Device* device, DecoderModel* model,
                                                           const ExecutorOptions& options);
   // Waits for the steps in flight: they write to what is freed here.
@@ -62,7 +63,7 @@ class Executor {
     std::unique_ptr<Stream> stream;
     std::unique_ptr<Buffer> record;
     std::unique_ptr<Buffer> outcome;
-    std::unique_ptr<Graph> graph;
+    GraphCache graphs;
     std::unique_ptr<Event> computed;  // the half's step has ended on the device
   };
 

@@ -163,7 +163,7 @@ void Schedule(const SchedulerState& state, const SchedulerLimits& limits, StepPl
   planner.Admit();
 }
 
-void Commit(const SchedulerLimits& limits, StepPlan* plan, SchedulerState* state) {
+void Commit(StepPlan* plan, SchedulerState* state) {
   for (Sequence* s : plan->admitted) {
     RALLY_CHECK(s == state->waiting.front());
     state->waiting.pop_front();

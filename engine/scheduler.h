@@ -52,7 +52,7 @@ void Schedule(const SchedulerState& state, const SchedulerLimits& limits, StepPl
 
 // Takes slots and blocks, raises launched, and gives the plan its step number if it has rows.
 // Preempted sequences that no step in flight names give up their blocks at once.
-void Commit(const SchedulerLimits& limits, StepPlan* plan, SchedulerState* state);
+void Commit(StepPlan* plan, SchedulerState* state);
 
 // The step has been joined and applied: releasing ids become free, preempting sequences whose last
 // step this was go back to the queue.

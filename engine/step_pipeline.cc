@@ -10,7 +10,6 @@ StepPipeline::StepPipeline(const Parts& parts, const SchedulerLimits& limits,
       limits_(limits),
       steps_in_flight_(steps_in_flight),
       step_timeout_(step_timeout),
-      device_clock_offset_ns_(parts.device->ClockNanos() - absl::ToUnixNanos(parts.clock->Now())),
       idle_(parts.stats) {
   for (PlannedStep& planned : plans_) planned.plan.Reserve(limits.max_rows);
   effects_.rows.reserve(limits.max_rows);
@@ -35,7 +34,9 @@ void StepPipeline::ReadInbox() {
   parts_.admission->Take(&inbox_);
   if (starved_ && parts_.state->waiting.empty() && !inbox_.submitted.empty()) {
     // The device had nothing to do until now: that gap is no work, not a bubble.
-    runnable_since_ns_ = absl::ToUnixNanos(inbox_.first_arrival) + device_clock_offset_ns_;
+    // Asked anew each time, since the two clocks drift apart.
+    const absl::Duration age = parts_.clock->Now() - inbox_.first_arrival;
+    runnable_since_ns_ = parts_.device->ClockNanos() - absl::ToInt64Nanoseconds(age);
   }
   for (auto& sequence : inbox_.submitted) parts_.sequences->Add(std::move(sequence));
   for (const CancelMessage& message : inbox_.cancelled) EndCancelled(message, now);
@@ -65,7 +66,7 @@ bool StepPipeline::LaunchNext() {
   Schedule(*parts_.state, limits_, &next.plan);
   starved_ = !next.plan.HasRows();
   if (!next.plan.HasEffects()) return false;
-  Commit(limits_, &next.plan, parts_.state);
+  Commit(&next.plan, parts_.state);
   if (Sequence* s = next.plan.rejected; s != nullptr) {
     parts_.sequences->EndSequence(
         s,

@@ -69,7 +69,6 @@ class StepPipeline {
   const SchedulerLimits limits_;
   const uint64_t steps_in_flight_;
   const absl::Duration step_timeout_;
-  const int64_t device_clock_offset_ns_;  // device clock minus the host's, read at start
   IdleAccounting idle_;
   InboxBatch inbox_;
   StepEffects effects_;

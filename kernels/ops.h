@@ -4,8 +4,8 @@
 // Every op is enqueued on a stream and returns at once. Ops are captured into graphs, so their
 // arguments are fixed: what changes from step to step is read on the device from the step record.
 // `rows` points to the number of rows that count in this step (a field of the StepHeader on the
-// device); the matrices hold max_rows rows, and what an op leaves in rows beyond *rows is never
-// read. Kernels accumulate in fp32 whatever the element types are.
+// device) and bounds it; what an op leaves in rows beyond *rows is never read. Kernels accumulate
+// in fp32 whatever the element types are.
 //
 // Symbols in shapes: T flat tokens of the step, S sampled tokens, D model width, V vocabulary,
 // Hq/Hkv query and KV heads, dh head size, F feed-forward width.
@@ -46,6 +46,17 @@ struct KvCacheView {
   int64_t block_bytes() const { return block_elements() * static_cast<int64_t>(DTypeBytes(dtype)); }
 };
 
+// How many rows count in this step, where the device finds that, and at most.
+struct RowCount {
+  RowCount() = default;
+  RowCount(const int32_t* device_count, int32_t upper_bound = 0)  // NOLINT: a count is a count
+      : count(device_count), max(upper_bound) {}
+  int32_t operator*() const { return *count; }
+
+  const int32_t* count = nullptr;
+  int32_t max = 0;
+};
+
 // Rows of a parameter matrix in fp32, from a file (dequantised) or a generator. Thread-compatible.
 class RowSource {
  public:
@@ -73,11 +84,12 @@ struct ApplyRecordArgs {
   StepOutcomeView outcome;
   SlotTables tables;
   TokenMeta* tokens = nullptr;  // (T)
+  StepShape shape = {};
 };
 
 // out[t] = table[id[t]] (+ positions[position[t]] where there are learned positions)
 struct EmbedArgs {
-  const int32_t* rows = nullptr;
+  RowCount rows;
   const TokenMeta* tokens = nullptr;  // (T)
   Matrix table;                       // (V, D)
   Matrix positions;                   // (context, D), or data == nullptr
@@ -86,7 +98,7 @@ struct EmbedArgs {
 
 // out = x / rms(x) * weight, or with a bias LayerNorm: (x - mean) / std * weight + bias.
 struct NormArgs {
-  const int32_t* rows = nullptr;
+  RowCount rows;
   Matrix x;                       // (rows, D) fp32
   const float* weight = nullptr;  // (D)
   const float* bias = nullptr;    // (D): LayerNorm; nullptr: RMSNorm
@@ -96,7 +108,7 @@ struct NormArgs {
 
 // RMSNorm over each head's dh values, in place: the q and k norms of Qwen3.
 struct HeadNormArgs {
-  const int32_t* rows = nullptr;
+  RowCount rows;
   Matrix x;  // (T, ...): heads lie next to each other from column first_col on
   int32_t first_col = 0;
   int32_t heads = 0;
@@ -121,7 +133,7 @@ struct MatmulArgs {
 // Rotates each head's first rotary_dim values in place: pairs (i, i + rotary_dim / 2), angle
 // position * inv_freq[i], result times `scale` (the attention factor of YaRN and LongRoPE, else 1).
 struct RopeArgs {
-  const int32_t* rows = nullptr;
+  RowCount rows;
   const TokenMeta* tokens = nullptr;  // (T)
   Matrix x;                           // (T, ...)
   int32_t first_col = 0;
@@ -134,7 +146,7 @@ struct RopeArgs {
 
 // Writes each token's K and V to its sequence's block at position / block_tokens.
 struct KvAppendArgs {
-  const int32_t* rows = nullptr;
+  RowCount rows;
   const TokenMeta* tokens = nullptr;  // (T)
   Matrix qkv;                         // (T, (Hq + 2 Hkv) dh): q heads, k heads, v heads
   int32_t q_heads = 0;
@@ -155,13 +167,14 @@ struct AttentionArgs {
   KvCacheView kv;
   SlotTables tables;
   Matrix out;  // (T, Hq dh)
+  StepShape shape = {};
 };
 
 enum class ActivationKind { kGeluTanh, kGeluErf, kRelu, kSilu };
 
 // gated: x (T, 2F) = [gate | up], out = act(gate) * up. Else x (T, F), out = act(x).
 struct ActivationArgs {
-  const int32_t* rows = nullptr;
+  RowCount rows;
   ActivationKind kind = ActivationKind::kSilu;
   int32_t gated = 0;
   Matrix x;
@@ -170,7 +183,7 @@ struct ActivationArgs {
 
 // out[s] = x[samples[s].token_index]
 struct GatherArgs {
-  const int32_t* rows = nullptr;        // &header.sample_count
+  RowCount rows;                        // &header.sample_count
   const StepSample* samples = nullptr;  // (S)
   Matrix x;                             // (T, D) fp32
   Matrix out;                           // (S, D) fp32
@@ -185,6 +198,7 @@ struct SampleArgs {
   StepOutcomeView outcome;
   SlotTables tables;
   Matrix logits;  // (S, V) fp32; overwritten
+  StepShape shape = {};
 };
 
 struct OpTable {

@@ -105,6 +105,15 @@ struct StepLimits {
   int64_t block_table_entries() const { return int64_t{slot_count} * max_blocks_per_slot; }
 };
 
+// Upper bounds of the counts of the steps that one launch or one graph serves, at most the limits'.
+// A device whose kernels cost what their launch asks for wants them tight.
+struct StepShape {
+  int32_t max_rows = 0;
+  int32_t max_tokens = 0;
+  int32_t max_samples = 0;
+  int32_t decode_only = 0;  // 1: every row has one token, which is sampled
+};
+
 // Typed pointers into the bytes of one record. The block updates come last: they are many when a
 // long prompt is admitted and few else, and only the used bytes, a prefix, are copied.
 class StepRecordView {

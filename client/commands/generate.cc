@@ -147,7 +147,7 @@ int RunGenerate(const GenerateFlags& flags, const Connection& connection, Io& io
     if (!result.ok()) io.out << ErrorJson(result) << std::endl;
     return ExitCodeOf(result.status);
   }
-  if (io.out_is_terminal) io.out << std::endl;
+  (io.out_is_terminal ? io.out : io.err) << std::endl;  // the text rarely ends a line itself
   if (!result.ok()) io.err << ErrorLine(result) << "\n";
   if (!flags.quiet && (result.ok() || figures.tokens > 0)) {
     const std::string footer = Footer(figures);

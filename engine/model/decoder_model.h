@@ -30,8 +30,8 @@ class DecoderModel {
   // Once, before the first Forward: plans all activation memory.
   virtual absl::Status Prepare(const StepLimits& limits, int32_t block_tokens) = 0;
   // Enqueues a whole step: from ApplyRecord to Sample. Pure: no sync, no allocation, fixed
-  // addresses, so that it can be captured.
-  virtual void Forward(Stream& stream, const StepTensors& step) = 0;
+  // addresses, so that it can be captured. The steps that it serves stay within `shape`.
+  virtual void Forward(Stream& stream, const StepTensors& step, const StepShape& shape) = 0;
 };
 
 }  // namespace rally

@@ -39,9 +39,10 @@ struct Transformer::Pass {
   const Transformer& model;
   Stream& stream;
   const StepTensors& step;
+  const StepShape& shape;
   const OpTable& ops = model.device_.ops();
-  const int32_t* tokens = &step.record.header->token_count;
-  const int32_t* samples = &step.record.header->sample_count;
+  RowCount tokens{&step.record.header->token_count, shape.max_tokens};
+  RowCount samples{&step.record.header->sample_count, shape.max_samples};
   KvCacheView kv = {.base = step.kv_base,
                     .dtype = model.dtype_,
                     .layers = model.config_.layers,
@@ -49,7 +50,7 @@ struct Transformer::Pass {
                     .block_tokens = model.block_tokens_,
                     .head_dim = model.config_.head_dim};
 
-  void Norm(const int32_t* rows, const Matrix& x, const float* weight, const float* bias,
+  void Norm(const RowCount& rows, const Matrix& x, const float* weight, const float* bias,
             const Matrix& out) const {
     ops.norm(stream, {rows, x, weight, bias, model.config_.norm_epsilon, out});
   }
@@ -60,7 +61,7 @@ struct Transformer::Pass {
   }
   void Linear(const Matrix& x, const Weight& w, const float* bias, Epilogue epilogue,
               const Matrix& out) const {
-    ops.matmul(stream, {tokens, model.limits_.max_tokens, x, &w, bias, epilogue, out});
+    ops.matmul(stream, {tokens.count, tokens.max, x, &w, bias, epilogue, out});
   }
   // Query and key heads lie next to each other, so they turn in one op.
   void Rope() const {
@@ -103,14 +104,14 @@ int64_t Transformer::resident_bytes() const {
   return static_cast<int64_t>(parameters_.size_bytes() + activations);
 }
 
-void Transformer::Forward(Stream& stream, const StepTensors& step) {
-  const Pass pass{.model = *this, .stream = stream, .step = step};
+void Transformer::Forward(Stream& stream, const StepTensors& step, const StepShape& shape) {
+  const Pass pass{.model = *this, .stream = stream, .step = step, .shape = shape};
   const OpTable& ops = pass.ops;
   const Parameters& p = parameters_;
   const Workspace& w = work_;
   const ModelConfig& c = config_;
 
-  ops.apply_record(stream, {step.record, step.outcome, step.tables, w.tokens});
+  ops.apply_record(stream, {step.record, step.outcome, step.tables, w.tokens, shape});
   ops.embed(stream, {pass.tokens, w.tokens, p.token_embedding, p.position_embedding, w.residual});
 
   for (int32_t i = 0; i < c.layers; ++i) {
@@ -124,7 +125,7 @@ void Transformer::Forward(Stream& stream, const StepTensors& step) {
     pass.Rope();
     ops.kv_append(stream, {pass.tokens, w.tokens, w.qkv, c.q_heads, i, pass.kv, step.tables});
     ops.attention(stream, {step.record, w.qkv, c.q_heads, i, c.window[index],
-                           c.attention_scale[index], pass.kv, step.tables, w.attended});
+                           c.attention_scale[index], pass.kv, step.tables, w.attended, shape});
     pass.Linear(w.attended, *layer.attention_output, layer.attention_output_bias,
                 Epilogue::kAccumulate, w.residual);
 
@@ -137,9 +138,9 @@ void Transformer::Forward(Stream& stream, const StepTensors& step) {
 
   ops.gather(stream, {pass.samples, step.record.samples, w.residual, w.last});
   pass.Norm(pass.samples, w.last, p.final_norm_weight, p.final_norm_bias, w.last_normed);
-  ops.matmul(stream, {pass.samples, limits_.max_samples, w.last_normed, p.head.get(), nullptr,
+  ops.matmul(stream, {pass.samples.count, pass.samples.max, w.last_normed, p.head.get(), nullptr,
                       Epilogue::kStore, w.logits});
-  ops.sample(stream, {step.record, step.outcome, step.tables, w.logits});
+  ops.sample(stream, {step.record, step.outcome, step.tables, w.logits, shape});
 }
 
 }  // namespace rally

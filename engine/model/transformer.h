@@ -30,7 +30,7 @@ class Transformer final : public DecoderModel {
   int32_t vocab_size() const override { return config_.vocab_size; }
   int64_t resident_bytes() const override;
   absl::Status Prepare(const StepLimits& limits, int32_t block_tokens) override;
-  void Forward(Stream& stream, const StepTensors& step) override;
+  void Forward(Stream& stream, const StepTensors& step, const StepShape& shape) override;
 
   const ModelConfig& config() const { return config_; }
   // (max_samples, V) fp32, of the newest step. Its Sample op overwrites rows that are not greedy.

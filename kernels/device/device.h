@@ -61,7 +61,8 @@ class Graph {
 class Stream {
  public:
   virtual ~Stream() = default;
-  // Both ends must stay valid until the copy has run.
+  // Both ends must stay valid until the copy has run. One of them at least is the device's own
+  // memory: a GPU driver runs a copy from host to host on the caller's thread.
   virtual void Copy(void* dst, const void* src, size_t bytes) = 0;
   virtual void Record(Event& event) = 0;
   virtual void Wait(const Event& event) = 0;
@@ -73,6 +74,8 @@ class Device {
   virtual ~Device() = default;
   virtual std::string name() const = 0;  // "host:0", "cuda:1"
   virtual const OpTable& ops() const = 0;
+  // True: an op costs what its launch was sized for, however few rows count.
+  virtual bool wants_tight_shapes() const { return false; }
   virtual absl::StatusOr<std::unique_ptr<Stream>> NewStream() = 0;
   virtual absl::StatusOr<std::unique_ptr<Event>> NewEvent() = 0;
   // RESOURCE_EXHAUSTED says what was asked and what was free.

@@ -47,8 +47,8 @@ std::shared_ptr<HostQueue> HostQueues::Open() {
 }
 
 void HostQueues::Close(const std::shared_ptr<HostQueue>& queue) {
-  std::unique_lock lock(mu_);
-  progress_.wait(lock, [&] { return queue->completed() == queue->enqueued(); });
+  SyncUntil(Now(queue), absl::InfiniteFuture()).IgnoreError();
+  std::lock_guard lock(mu_);
   std::erase(queues_, queue);
 }
 
@@ -72,14 +72,14 @@ bool HostQueues::HasPassed(const HostPoint& point) const {
 }
 
 absl::Status HostQueues::SyncUntil(const HostPoint& point, absl::Time deadline) const {
+  // Waking the waiter for every entry that ends would take the core from the worker each time.
   std::unique_lock lock(mu_);
+  awaited_.push_back(&point);
   const auto passed = [&] { return HasPassedLocked(point); };
-  if (deadline == absl::InfiniteFuture()) {
-    progress_.wait(lock, passed);
-    return absl::OkStatus();
-  }
   const auto left = std::clamp(deadline - absl::Now(), absl::ZeroDuration(), absl::Hours(24 * 365));
-  if (progress_.wait_for(lock, absl::ToChronoNanoseconds(left), passed)) return absl::OkStatus();
+  const bool in_time = progress_.wait_for(lock, absl::ToChronoNanoseconds(left), passed);
+  std::erase(awaited_, &point);
+  if (in_time) return absl::OkStatus();
   return absl::DeadlineExceededError(
       absl::StrCat(name_, ": work has not ended before its deadline"));
 }
@@ -111,7 +111,8 @@ void HostQueues::Work(HostQueue* only) {
     lock.lock();
     if (!status.ok() && error_.ok()) error_ = std::move(status);
     queue->Complete();
-    progress_.notify_all();
+    const auto passed = [&](const HostPoint* point) { return HasPassedLocked(*point); };
+    if (std::any_of(awaited_.begin(), awaited_.end(), passed)) progress_.notify_all();
     if (worker_per_stream_) work_.notify_all();
   }
 }

@@ -97,7 +97,8 @@ class HostQueues {
   const bool worker_per_stream_;
   mutable std::mutex mu_;
   std::condition_variable work_;              // an entry was enqueued or a wait may have ended
-  mutable std::condition_variable progress_;  // a queue has completed an entry
+  mutable std::condition_variable progress_;  // a point that somebody waits for has passed
+  mutable std::vector<const HostPoint*> awaited_;
   std::vector<std::shared_ptr<HostQueue>> queues_;
   std::vector<std::thread> workers_;
   uint64_t next_ticket_ = 0;

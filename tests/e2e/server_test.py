@@ -112,6 +112,9 @@ def wait_until(condition, seconds=20):
 
 
 class TinyModels(unittest.TestCase):
+    def test_no_planted_fault_is_shipped(self):
+        self.assertNotIn(b"RALLY_PLANT", (BIN / "rally-server").read_bytes())
+
     def test_every_family_gives_the_tokens_of_transformers(self):
         for name in ("gpt2_tiny", "llama_tiny", "qwen2_tiny", "qwen3_tiny"):
             expected = json.loads((CHECKPOINTS / name / "expected.json").read_text())

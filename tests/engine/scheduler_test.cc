@@ -79,7 +79,7 @@ class Player {
   std::string Step() {
     StepPlan plan;
     Schedule(*state_, limits_, &plan);
-    Commit(limits_, &plan, state_.get());
+    Commit(&plan, state_.get());
     std::string out = plan.HasRows() ? absl::StrCat("=> step ", plan.step, ":") : "=> no rows";
     for (const PlanRow& row : plan.rows) {
       absl::StrAppend(&out, " ", names_[row.sequence], "[", row.first_position, ",",

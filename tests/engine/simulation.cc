@@ -8,6 +8,7 @@ namespace rally {
 namespace {
 
 constexpr int kMaxTurns = 20000;
+constexpr int kStartUpOps = 6;  // the graph of each half is replayed once: three ops each
 
 int Between(std::mt19937_64& random, int low, int high) {
   return low + static_cast<int>(random() % static_cast<uint64_t>(high - low + 1));
@@ -103,8 +104,8 @@ void Simulation::MakeConfig() {
   config_.eos_ids = {0};
   script_.seed = random_();
   script_.eagerness = std::vector<double>{0, 0.3, 1, 4}[random_() % 4];
-  if (Chance(random_, 0.1)) script_.fail_at_op = Between(random_, 1, 300);
-  if (Chance(random_, 0.1)) script_.hang_at_op = Between(random_, 1, 300);
+  if (Chance(random_, 0.1)) script_.fail_at_op = kStartUpOps + Between(random_, 1, 300);
+  if (Chance(random_, 0.1)) script_.hang_at_op = kStartUpOps + Between(random_, 1, 300);
   device_fails_ = script_.fail_at_op.has_value() || script_.hang_at_op.has_value();
 }
 

@@ -41,13 +41,14 @@ absl::Status HashChainModel::Prepare(const StepLimits& limits, int32_t block_tok
   return absl::OkStatus();
 }
 
-void HashChainModel::Forward(Stream& stream, const StepTensors& step) {
+void HashChainModel::Forward(Stream& stream, const StepTensors& step, const StepShape& shape) {
   auto& scripted = static_cast<ScriptedStream&>(stream);
-  scripted.Op([this, step] {
+  scripted.Op([this, step, shape] {
     RunApplyRecord({.record = step.record,
                     .outcome = step.outcome,
                     .tables = step.tables,
-                    .tokens = tokens_.data()});
+                    .tokens = tokens_.data(),
+                    .shape = shape});
     step.outcome.header->start_ns = device_->ClockNanos();
   });
   scripted.Op([this, step] { KvAppend(step); });

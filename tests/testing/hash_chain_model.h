@@ -29,7 +29,7 @@ class HashChainModel : public DecoderModel {
   int32_t vocab_size() const override { return kHashVocabulary; }
   int64_t resident_bytes() const override { return 0; }
   absl::Status Prepare(const StepLimits& limits, int32_t block_tokens) override;
-  void Forward(Stream& stream, const StepTensors& step) override;
+  void Forward(Stream& stream, const StepTensors& step, const StepShape& shape) override;
 
  private:
   void KvAppend(const StepTensors& step);

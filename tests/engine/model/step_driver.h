@@ -40,6 +40,11 @@ class StepDriver {
     const size_t kv_blocks = 1 + static_cast<size_t>(max_rows * blocks_per_slot);
     record_ = Allocate(StepRecordView::Bytes(limits_));
     outcome_ = Allocate(StepOutcomeView::Bytes(limits_));
+    record_bytes_.resize(record_->size_bytes());
+    outcome_bytes_.resize(outcome_->size_bytes());
+    host_record_ = StepRecordView(record_bytes_.data(), limits_);
+    host_outcome_ = StepOutcomeView(outcome_bytes_.data(), limits_);
+    logits_.resize(static_cast<size_t>(model.vocab_size()));
     slots_ = Allocate(sizeof(SlotState) * static_cast<size_t>(limits_.slot_count));
     block_tables_ = Allocate(sizeof(int32_t) * static_cast<size_t>(limits_.block_table_entries()));
     kv_ = Allocate(static_cast<size_t>(model.KvBlockBytes(block_tokens)) * kv_blocks);
@@ -53,23 +58,30 @@ class StepDriver {
 
   // Rows whose position is 0 start their slot anew, greedy.
   void Run(std::span<const DriverRow> rows) {
-    const StepRecordView& record = tensors_.record;
-    *record.header = {.step = ++step_, .row_count = static_cast<int32_t>(rows.size())};
-    for (size_t r = 0; r < rows.size(); ++r) AddRow(rows[r], record, static_cast<int32_t>(r));
-    model_.Forward(*stream_, tensors_);
+    const StepHeader& header = *host_record_.header;
+    *host_record_.header = {.step = ++step_, .row_count = static_cast<int32_t>(rows.size())};
+    for (size_t r = 0; r < rows.size(); ++r) AddRow(rows[r], host_record_, static_cast<int32_t>(r));
+    stream_->Copy(record_->data(), record_bytes_.data(), host_record_.UsedBytes());
+    const bool decode_only =
+        header.token_count == header.row_count && header.sample_count == header.row_count;
+    model_.Forward(
+        *stream_, tensors_,
+        {limits_.max_rows, limits_.max_tokens, limits_.max_samples, decode_only ? 1 : 0});
+    stream_->Copy(outcome_bytes_.data(), outcome_->data(), outcome_bytes_.size());
     ASSERT_TRUE(device_.Sync(*stream_).ok()) << device_.status();
-    ASSERT_EQ(tensors_.outcome.header->step, step_);
-    ASSERT_EQ(tensors_.outcome.header->row_count, record.header->sample_count);
-    ASSERT_GE(tensors_.outcome.header->end_ns, tensors_.outcome.header->start_ns);
+    ASSERT_EQ(host_outcome_.header->step, step_);
+    ASSERT_EQ(host_outcome_.header->row_count, header.sample_count);
+    ASSERT_GE(host_outcome_.header->end_ns, host_outcome_.header->start_ns);
   }
 
-  const OutcomeRow& outcome(int32_t sample) const { return tensors_.outcome.rows[sample]; }
-  std::span<const float> logits(int32_t sample) const {
-    return {model_.logits().row<float>(sample), static_cast<size_t>(model_.vocab_size())};
+  const OutcomeRow& outcome(int32_t sample) const { return host_outcome_.rows[sample]; }
+  // Valid until the next call.
+  std::span<const float> logits(int32_t sample) {
+    stream_->Copy(logits_.data(), model_.logits().row<float>(sample),
+                  logits_.size() * sizeof(float));
+    EXPECT_TRUE(device_.Sync(*stream_).ok()) << device_.status();
+    return logits_;
   }
-  std::span<std::byte> kv() { return {kv_->data(), kv_->size_bytes()}; }
-  const StepTensors& tensors() const { return tensors_; }
-  Stream& stream() { return *stream_; }
 
  private:
   std::unique_ptr<Buffer> Allocate(size_t bytes) {
@@ -103,6 +115,11 @@ class StepDriver {
   std::unique_ptr<Buffer> record_, outcome_, slots_, block_tables_, kv_;
   std::unique_ptr<Stream> stream_;
   StepTensors tensors_;
+  // What the host writes into and reads out of the device's memory.
+  std::vector<std::byte> record_bytes_, outcome_bytes_;
+  StepRecordView host_record_;
+  StepOutcomeView host_outcome_;
+  std::vector<float> logits_;  // of one sample
   uint64_t step_ = 0;
 };
 
