@@ -61,11 +61,12 @@ void AddModelFlags(CLI::App& app, ServerConfig& config) {
                  "auto, or dummy: random weights of the model's shape")
       ->check(CLI::IsMember({"auto", "dummy"}))
       ->group("Model");
-  app.add_option("--dtype", config.dtype, "Compute type: auto, fp32 or bf16")
-      ->check(CLI::IsMember({"auto", "fp32", "bf16"}))
+  app.add_option("--dtype", config.dtype, "Compute type: auto, bf16, fp16 or fp32")
+      ->check(CLI::IsMember({"auto", "bf16", "fp16", "fp32"}))
       ->group("Model");
   app.add_option("--devices", config.devices,
-                 "Device ranks: host, or host:N for N ranks that share the cores")
+                 "Device ranks: host, or host:N for N ranks that share the cores; cuda, all GPUs, "
+                 "or cuda:N, the first N; auto: cuda where there is a GPU, else host")
       ->group("Model");
 }
 

@@ -18,7 +18,7 @@ struct ServerConfig {
   std::string model_name;  // empty: from the path
   std::string load_format = "auto";
   std::string dtype = "auto";
-  std::string devices = "host";
+  std::string devices = "auto";
   EngineConfig engine;
 
   std::string listen = "127.0.0.1:50051";

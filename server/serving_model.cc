@@ -77,12 +77,11 @@ void LogMemory(const Engine& engine, int32_t block_tokens) {
 }
 
 absl::StatusOr<std::unique_ptr<Engine>> StartEngine(const ServerConfig& config,
-                                                    std::unique_ptr<Device> device,
+                                                    std::unique_ptr<Device> device, DType dtype,
                                                     ModelSource source,
                                                     const ServingModel& serving) {
-  RALLY_ASSIGN_OR_RETURN(auto model,
-                         Transformer::Create(*device, std::move(source), ComputeType(config.dtype),
-                                             LogProgress(device->name())));
+  RALLY_ASSIGN_OR_RETURN(auto model, Transformer::Create(*device, std::move(source), dtype,
+                                                         LogProgress(device->name())));
   EngineConfig engine = config.engine;
   engine.eos_ids = serving.config.eos_ids;
   RALLY_ASSIGN_OR_RETURN(auto started, Engine::Create(engine, std::move(device), std::move(model),
@@ -101,23 +100,25 @@ absl::StatusOr<ModelSource> OpenSource(const ServerConfig& config) {
 absl::StatusOr<ServingModel> LoadServingModel(const ServerConfig& config) {
   ServingModel serving;
   serving.name = config.model_name.empty() ? NameOf(config.model) : config.model_name;
-  RALLY_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<Device>> devices, OpenDevices(config.devices));
+  RALLY_ASSIGN_OR_RETURN(DeviceRanks ranks, OpenDevices(config.devices));
+  RALLY_ASSIGN_OR_RETURN(const DType dtype, ComputeType(config.dtype, ranks.kind));
   RALLY_ASSIGN_OR_RETURN(ModelSource source, OpenSource(config));
   RALLY_ASSIGN_OR_RETURN(serving.tokenizer,
                          LoadTokenizer(config.tokenizer.empty() ? config.model : config.tokenizer));
   RALLY_RETURN_IF_ERROR(CheckFits(*serving.tokenizer, source.config));
   serving.config = source.config;
   serving.config.eos_ids = EosIds(source.config, *serving.tokenizer);
-  for (std::unique_ptr<Device>& device : devices) {
+  for (std::unique_ptr<Device>& device : ranks.devices) {
     // Loading consumes a source, so each rank opens its own.
     if (!serving.engines.empty()) {
       RALLY_ASSIGN_OR_RETURN(source, OpenSource(config));
     }
-    RALLY_ASSIGN_OR_RETURN(serving.engines.emplace_back(),
-                           StartEngine(config, std::move(device), std::move(source), serving));
+    RALLY_ASSIGN_OR_RETURN(
+        serving.engines.emplace_back(),
+        StartEngine(config, std::move(device), dtype, std::move(source), serving));
   }
   spdlog::info("{}: {}, compute type {}, vocabulary {}, context {}, end ids [{}]", serving.name,
-               serving.config.architecture, std::string(DTypeName(ComputeType(config.dtype))),
+               serving.config.architecture, std::string(DTypeName(dtype)),
                serving.config.vocab_size, serving.engines.front()->context_tokens(),
                absl::StrJoin(serving.config.eos_ids, ", "));
   return serving;

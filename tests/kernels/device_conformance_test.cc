@@ -3,9 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
-#include <cstring>
-#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -13,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "kernels/device/device.h"
 #include "kernels/device/host_device.h"
+#include "tests/kernels/device_conformance.h"
 #include "tests/kernels/host_gate.h"
 
 namespace rally {
@@ -20,37 +18,10 @@ namespace {
 
 using testing::HasSubstr;
 
-struct DeviceCase {
-  std::string name;
-  std::function<std::unique_ptr<Device>()> make;
-  bool independent_streams;  // a gate in one stream does not hold the others
-};
-
-class DeviceConformanceTest : public testing::TestWithParam<DeviceCase> {
- protected:
-  // Three numbers that the device may copy between.
-  struct Cells {
-    int64_t source = 0, middle = 0, target = 0;
-  };
-
-  std::unique_ptr<Stream> NewStream() { return *device_->NewStream(); }
-  std::unique_ptr<Event> NewEvent() { return *device_->NewEvent(); }
-  static void Copy(Stream& stream, int64_t* dst, const int64_t* src) {
-    stream.Copy(dst, src, sizeof *dst);
-  }
-  static absl::Time Soon() { return absl::Now() + absl::Milliseconds(5); }
-  static absl::Time Late() { return absl::Now() + absl::Seconds(60); }
-
-  std::unique_ptr<Device> device_ = GetParam().make();
-  std::unique_ptr<Buffer> buffer_ = *device_->Allocate(Space::kPinnedHost, sizeof(Cells));
-  Cells& cells_ = *new (buffer_->data()) Cells;
-};
-
 TEST_P(DeviceConformanceTest, AStreamRunsInOrder) {
   const auto stream = NewStream();
   cells_.source = 7;
-  Copy(*stream, &cells_.middle, &cells_.source);
-  Copy(*stream, &cells_.target, &cells_.middle);
+  Relay(*stream);
   ASSERT_TRUE(device_->Sync(*stream).ok());
   EXPECT_EQ(cells_.target, 7);
 }
@@ -66,8 +37,8 @@ TEST_P(DeviceConformanceTest, AnEventWaitsForTheWorkBeforeIt) {
   const auto stream = NewStream();
   const auto event = NewEvent();
   cells_.source = 1;
-  gate.Enqueue(*stream);
-  Copy(*stream, &cells_.target, &cells_.source);
+  Hold(*stream, gate);
+  Relay(*stream);
   stream->Record(*event);
   EXPECT_FALSE(event->IsDone());
   const absl::Status late = event->SyncUntil(Soon());
@@ -85,11 +56,11 @@ TEST_P(DeviceConformanceTest, WaitOrdersTwoStreams) {
   const auto first = NewStream(), second = NewStream();
   const auto handed_over = NewEvent(), end = NewEvent();
   cells_.source = 3;
-  gate.Enqueue(*first);
-  Copy(*first, &cells_.middle, &cells_.source);
+  Hold(*first, gate);
+  Copy(*first, middle_, &cells_.source);
   first->Record(*handed_over);
   second->Wait(*handed_over);
-  Copy(*second, &cells_.target, &cells_.middle);
+  Copy(*second, &cells_.target, middle_);
   second->Record(*end);
   EXPECT_FALSE(end->IsDone());
   gate.Open();
@@ -102,7 +73,7 @@ TEST_P(DeviceConformanceTest, AWaitHoldsItsOwnStreamOnly) {
   HostGate gate;
   const auto first = NewStream(), second = NewStream(), third = NewStream();
   const auto event = NewEvent(), free = NewEvent();
-  gate.Enqueue(*first);
+  Hold(*first, gate);
   first->Record(*event);
   second->Wait(*event);
   third->Record(*free);
@@ -115,12 +86,12 @@ TEST_P(DeviceConformanceTest, AWaitKeepsThePointThatTheEventHadThen) {
   const auto first = NewStream(), second = NewStream();
   const auto event = NewEvent(), end = NewEvent();
   cells_.source = 5;
-  gate.Enqueue(*first);
+  Hold(*first, gate);
   first->Record(*event);
   second->Wait(*event);
-  Copy(*second, &cells_.target, &cells_.source);
+  Relay(*second);
   second->Record(*end);
-  next_gate.Enqueue(*first);
+  Hold(*first, next_gate);
   first->Record(*event);
   gate.Open();
   ASSERT_TRUE(end->SyncUntil(Late()).ok());
@@ -133,10 +104,7 @@ TEST_P(DeviceConformanceTest, AWaitKeepsThePointThatTheEventHadThen) {
 TEST_P(DeviceConformanceTest, AGraphRunsWhenItIsLaunchedOnly) {
   const auto stream = NewStream();
   cells_.source = 1;
-  auto graph = device_->Capture(*stream, [&] {
-    Copy(*stream, &cells_.middle, &cells_.source);
-    Copy(*stream, &cells_.target, &cells_.middle);
-  });
+  auto graph = device_->Capture(*stream, [&] { Relay(*stream); });
   ASSERT_TRUE(graph.ok());
   ASSERT_TRUE(device_->Sync(*stream).ok());
   EXPECT_EQ(cells_.target, 0);
@@ -169,16 +137,17 @@ TEST_P(DeviceConformanceTest, AReservationGrowsInPlace) {
   std::byte* const base = buffer->data();
   const auto stream = NewStream();
   cells_.source = 9;
+  cells_.grown = -1;
   stream->Copy(base, &cells_.source, sizeof cells_.source);
   ASSERT_TRUE(device_->Sync(*stream).ok());
   ASSERT_TRUE(buffer->Grow(20000).ok());
   EXPECT_EQ(buffer->data(), base);
   EXPECT_EQ(buffer->size_bytes(), 20000u);
   stream->Copy(&cells_.target, base, sizeof cells_.target);
-  stream->Copy(&cells_.middle, base + 19992, sizeof cells_.middle);
+  stream->Copy(&cells_.grown, base + 19992, sizeof cells_.grown);
   ASSERT_TRUE(device_->Sync(*stream).ok());
   EXPECT_EQ(cells_.target, 9);
-  EXPECT_EQ(cells_.middle, 0);
+  EXPECT_EQ(cells_.grown, 0);
   EXPECT_TRUE(absl::IsResourceExhausted(buffer->Grow(20001)));
   EXPECT_EQ(buffer->size_bytes(), 20000u);
 }
@@ -186,7 +155,7 @@ TEST_P(DeviceConformanceTest, AReservationGrowsInPlace) {
 TEST_P(DeviceConformanceTest, AStreamEndsItsWorkBeforeItGoes) {
   auto stream = NewStream();
   cells_.source = 4;
-  for (int i = 0; i < 500; ++i) Copy(*stream, &cells_.target, &cells_.source);
+  for (int i = 0; i < 100; ++i) Relay(*stream);
   const auto event = NewEvent();
   stream->Record(*event);
   stream.reset();
@@ -198,8 +167,8 @@ TEST_P(DeviceConformanceTest, ADeviceGoesWithWorkQueued) {
   HostGate gate;
   const auto stream = NewStream();
   const auto event = NewEvent();
-  gate.Enqueue(*stream);
-  for (int i = 0; i < 500; ++i) Copy(*stream, &cells_.target, &cells_.source);
+  Hold(*stream, gate);
+  for (int i = 0; i < 100; ++i) Relay(*stream);
   stream->Record(*event);
   std::thread opener([&] { gate.Open(); });
   device_.reset();
@@ -207,12 +176,15 @@ TEST_P(DeviceConformanceTest, ADeviceGoesWithWorkQueued) {
   EXPECT_TRUE(event->IsDone());
 }
 
+void HoldHost(Stream& stream, HostGate& gate) { gate.Enqueue(stream); }
+
 INSTANTIATE_TEST_SUITE_P(
     Host, DeviceConformanceTest,
-    testing::Values(DeviceCase{"OneWorker", [] { return *NewHostDevice({.threads = 1}); }, false},
-                    DeviceCase{"WorkerPerStream",
-                               [] { return *NewHostDevice({.worker_per_stream = true}); }, true}),
-    [](const auto& param) { return param.param.name; });
+    testing::Values(
+        DeviceCase{"OneWorker", [] { return *NewHostDevice({.threads = 1}); }, HoldHost, false},
+        DeviceCase{"WorkerPerStream", [] { return *NewHostDevice({.worker_per_stream = true}); },
+                   HoldHost, true}),
+    DeviceCaseName);
 
 }  // namespace
 }  // namespace rally

@@ -1,4 +1,4 @@
-// Holds a host stream until the test opens it.
+// Holds a stream until the test opens it.
 #ifndef RALLY_TESTS_KERNELS_HOST_GATE_H_
 #define RALLY_TESTS_KERNELS_HOST_GATE_H_
 
@@ -13,7 +13,13 @@ class HostGate {
  public:
   ~HostGate() { Open(); }
 
-  void Enqueue(Stream& stream) { EnqueueOnHost<&HostGate::Pass>(stream, Args{this}); }
+  // On a stream of a host device.
+  void Enqueue(Stream& stream) { EnqueueOnHost<&HostGate::Run>(stream, Args{this}); }
+  // Blocks the calling thread until the gate is open.
+  void Pass() {
+    std::unique_lock lock(mu_);
+    opened_.wait(lock, [&] { return open_; });
+  }
   void Open() {
     std::lock_guard lock(mu_);
     open_ = true;
@@ -24,10 +30,7 @@ class HostGate {
   struct Args {
     HostGate* gate;
   };
-  static void Pass(const Args& args) {
-    std::unique_lock lock(args.gate->mu_);
-    args.gate->opened_.wait(lock, [&] { return args.gate->open_; });
-  }
+  static void Run(const Args& args) { args.gate->Pass(); }
 
   std::mutex mu_;
   std::condition_variable opened_;

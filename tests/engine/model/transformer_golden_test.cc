@@ -1,4 +1,4 @@
-// The transformer on the host device against transformers (PyTorch, fp32): logits at every position
+// The transformer on each device against transformers (PyTorch, fp32): logits at every position
 // and 64 greedy tokens, for each architecture. fixtures/make_checkpoints.py made the expectations.
 #include <gtest/gtest.h>
 
@@ -11,6 +11,7 @@
 
 #include "engine/model/model_loader.h"
 #include "engine/model/transformer.h"
+#include "kernels/device/cuda_device.h"
 #include "kernels/device/host_device.h"
 #include "tests/engine/model/step_driver.h"
 
@@ -26,6 +27,7 @@ struct Prompt {
 };
 
 struct Golden {
+  std::string device;
   std::string model;   // folder or file under fixtures/checkpoints
   std::string prefix;  // of expected.json and logits.bin
 };
@@ -34,7 +36,15 @@ class TransformerGoldenTest : public testing::TestWithParam<Golden> {
  protected:
   void SetUp() override {
     const std::string folder = RALLY_SOURCE_DIR "/tests/fixtures/checkpoints/";
-    device_ = *NewHostDevice({.threads = 2});
+    if (GetParam().device == "host") {
+      device_ = *NewHostDevice({.threads = 2});
+    } else {
+      std::string why_none;
+      if (CudaDeviceCount(&why_none) == 0) GTEST_SKIP() << "no GPU: " << why_none;
+      absl::StatusOr<std::unique_ptr<Device>> device = NewCudaDevice({});
+      ASSERT_TRUE(device.ok()) << device.status();
+      device_ = *std::move(device);
+    }
     absl::StatusOr<ModelSource> source = OpenModel(folder + GetParam().model, LoadFormat::kAuto, 0);
     ASSERT_TRUE(source.ok()) << source.status();
     auto model = Transformer::Create(*device_, *std::move(source), DType::kF32);
@@ -123,17 +133,26 @@ TEST_P(TransformerGoldenTest, GreedyTokensOfABatch) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Checkpoints, TransformerGoldenTest,
-                         testing::Values(Golden{"gpt2_tiny", "gpt2_tiny/"},
-                                         Golden{"llama_tiny", "llama_tiny/"},
-                                         Golden{"llama3_tiny", "llama3_tiny/"},
-                                         Golden{"qwen2_tiny", "qwen2_tiny/"},
-                                         Golden{"qwen2_tiny_sharded", "qwen2_tiny/"},
-                                         Golden{"qwen3_tiny", "qwen3_tiny/"},
-                                         Golden{"llama_tiny.gguf", "llama_tiny.gguf."},
-                                         Golden{"qwen2_tiny.gguf", "qwen2_tiny.gguf."}),
+std::vector<Golden> Goldens() {
+  const std::pair<const char*, const char*> checkpoints[] = {
+      {"gpt2_tiny", "gpt2_tiny/"},
+      {"llama_tiny", "llama_tiny/"},
+      {"llama3_tiny", "llama3_tiny/"},
+      {"qwen2_tiny", "qwen2_tiny/"},
+      {"qwen2_tiny_sharded", "qwen2_tiny/"},
+      {"qwen3_tiny", "qwen3_tiny/"},
+      {"llama_tiny.gguf", "llama_tiny.gguf."},
+      {"qwen2_tiny.gguf", "qwen2_tiny.gguf."}};
+  std::vector<Golden> goldens;
+  for (const char* device : {"host", "cuda"}) {
+    for (const auto& [model, prefix] : checkpoints) goldens.push_back({device, model, prefix});
+  }
+  return goldens;
+}
+
+INSTANTIATE_TEST_SUITE_P(Checkpoints, TransformerGoldenTest, testing::ValuesIn(Goldens()),
                          [](const auto& param) {
-                           std::string name = param.param.model;
+                           std::string name = param.param.device + "_" + param.param.model;
                            std::replace(name.begin(), name.end(), '.', '_');
                            return name;
                          });
