@@ -198,12 +198,13 @@ void EnqueueManyRows(Stream& stream, const MatmulArgs& a) {
            {static_cast<std::byte*>(scratch.data) + bytes, scratch.bytes - bytes});
 }
 
-// The bound is measured (H200, bf16, whole steps): for GPT-2's matrices of 1 to 5 MB the kernel
-// wins up to 4 rows (517 against 571 us a step), for an 8B model's of 34 to 235 MB up to 2 (5.56
-// against 5.65 ms; at 4 rows 6.8).
-bool AreFew(int32_t rows, const CudaWeight& w) {
-  constexpr size_t kLargeBytes = size_t{16} << 20;
-  return rows <= 2 || (rows <= kMaxFewRows && w.size_bytes() < kLargeBytes);
+// The bounds are measured (H200, bf16, whole steps). The kernel with 2 rows against cuBLASLt with a
+// few more: GPT-2 452 to 538 us, an 8B model 5.56 to 5.65 ms; with 4 rows the kernel takes 6.8 ms.
+// But cuBLASLt is slow where rows of out start unaligned: for GPT-2's 50257 logits of 4 rows the
+// kernel saves 59 us.
+bool AreFew(const MatmulArgs& a) {
+  const bool aligned = HoldsPacks(a.out, 4) && a.w->k % 8 == 0;
+  return a.max_rows <= (aligned ? 2 : kMaxFewRows);
 }
 
 }  // namespace
@@ -211,7 +212,7 @@ bool AreFew(int32_t rows, const CudaWeight& w) {
 void EnqueueMatmul(Stream& stream, const MatmulArgs& a) {
   if (a.max_rows <= 0) return;
   const auto& w = static_cast<const CudaWeight&>(*a.w);
-  if (!AreFew(a.max_rows, w)) return EnqueueManyRows(stream, a);
+  if (!AreFew(a)) return EnqueueManyRows(stream, a);
   const FewRowsArgs few = {.rows = a.rows,
                            .max_rows = a.max_rows,
                            .x = a.x,
