@@ -20,19 +20,18 @@ namespace rally {
 class Emitter {
  public:
   virtual ~Emitter() = default;
-  virtual int32_t count() const = 0;  // emitters; an Output names one of [0, count)
   virtual void Notify(const std::shared_ptr<Output>& output) = 0;
   virtual void Flush() = 0;
 };
 
-// Emitter threads. The destructor delivers what is queued, then joins them.
+// Emitter threads; an Output names one of [0, threads). The destructor delivers what is queued,
+// then joins them.
 class ThreadedEmitter : public Emitter {
  public:
   // At most `max_streams` outputs live at once: the bound of each queue.
   ThreadedEmitter(int32_t threads, int32_t max_streams);
   ~ThreadedEmitter() override;
 
-  int32_t count() const override { return static_cast<int32_t>(lanes_.size()); }
   void Notify(const std::shared_ptr<Output>& output) override;
   void Flush() override;
 

@@ -26,7 +26,6 @@ class GraphCache {
 
   // The smallest graph that serves a step of this shape; null: launch it eagerly.
   Graph* Find(const StepShape& shape) const;
-  size_t size() const { return entries_.size(); }
 
  private:
   struct Entry {

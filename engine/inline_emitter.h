@@ -12,7 +12,6 @@ namespace rally {
 
 class InlineEmitter : public Emitter {
  public:
-  int32_t count() const override { return 1; }
   void Notify(const std::shared_ptr<Output>& output) override {
     if (output->MarkQueued()) noted_.push_back(output);
   }

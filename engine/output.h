@@ -38,7 +38,10 @@ class Output {
 
   // True for the caller that has to queue this output: it is in a queue at most once.
   bool MarkQueued() { return !queued_.exchange(true, std::memory_order_acq_rel); }
-  void ClearQueued() { queued_.store(false, std::memory_order_release); }
+  // An exchange, not a store: the look at the ring that follows must not come before it. Either the
+  // engine thread sees the flag down and queues the output again, or this reads what the engine
+  // thread wrote before it found the flag up.
+  void ClearQueued() { queued_.exchange(false, std::memory_order_acq_rel); }
 
  private:
   struct Entry {

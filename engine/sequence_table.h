@@ -38,8 +38,6 @@ class SequenceTable {
   // Forgets ended sequences that no launched step names any more.
   void Sweep();
 
-  size_t size() const { return sequences_.size(); }
-
  private:
   void ApplyToken(const RowEffect& effect, absl::Time now);
   void LeaveQueue(Sequence* sequence);

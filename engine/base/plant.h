@@ -1,8 +1,8 @@
 // Faults planted on purpose, so that the simulation can prove that it finds them.
 //
 // RALLY_PLANT(KV_RESERVED_LATE) is the constant false in every shipped library. The test build
-// compiles the engine a second time with RALLY_PLANT_FAULTS; there the environment variable
-// RALLY_PLANT names the one fault that is on. Each name stands at one place in the code, next to
+// compiles the engine a second time with RALLY_PLANT_FAULTS; there PlantedFault() names the one
+// fault that is on. Each name stands at one place in the code, next to
 // the rule that it breaks (ARCHITECTURE.md, "Rules of the loop").
 #ifndef RALLY_ENGINE_BASE_PLANT_H_
 #define RALLY_ENGINE_BASE_PLANT_H_

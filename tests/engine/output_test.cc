@@ -77,16 +77,17 @@ TEST(OutputTest, AnOutputCutInsideACodePointEndsWithAReplacement) {
 
 TEST(ThreadedEmitterTest, DeliversEverythingInOrder) {
   const Vocabulary vocabulary = ByteVocabulary();
+  constexpr int kEmitters = 3;
   constexpr int kStreams = 50;
   constexpr int kTokens = 200;
   std::vector<std::shared_ptr<CollectingSink>> sinks;
   std::vector<std::shared_ptr<Output>> outputs;
   {
-    ThreadedEmitter emitter(3, kStreams);
+    ThreadedEmitter emitter(kEmitters, kStreams);
     for (int i = 0; i < kStreams; ++i) {
       sinks.push_back(std::make_shared<CollectingSink>());
       outputs.push_back(std::make_shared<Output>(kTokens, sinks[i], &vocabulary));
-      outputs[i]->set_emitter(i % emitter.count());
+      outputs[i]->set_emitter(i % kEmitters);
     }
     for (int t = 0; t < kTokens; ++t) {
       for (auto& output : outputs) {

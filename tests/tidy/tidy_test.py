@@ -49,6 +49,15 @@ def includes(path):
             yield found.group(1) or found.group(2)
 
 
+def layer_includes():
+    """(path, its layer, included name) of every include in the layers' sources."""
+    for path in tracked(".h", ".cc", ".cu", ".cuh"):
+        layer = relative(path).split("/")[0]
+        if layer in LAYERS:
+            for name in includes(path):
+                yield path, layer, name
+
+
 def functions(path):
     """(first line, number of lines) of each function: from its head, which may go over several
     lines, to the closing brace at the head's indentation."""
@@ -73,26 +82,18 @@ def functions(path):
 class TidyTest(unittest.TestCase):
     def test_layers_point_one_way(self):
         bad = []
-        for path in tracked(".h", ".cc", ".cu", ".cuh"):
-            layer = relative(path).split("/")[0]
-            if layer not in LAYERS:
-                continue
-            for name in includes(path):
-                top = name.split("/")[0]
-                if top in LAYERS + ("tests",) and top not in MAY_INCLUDE[layer]:
-                    bad.append(f"{relative(path)} includes {name}")
+        for path, layer, name in layer_includes():
+            top = name.split("/")[0]
+            if top in LAYERS + ("tests",) and top not in MAY_INCLUDE[layer]:
+                bad.append(f"{relative(path)} includes {name}")
         self.assertEqual(bad, [])
 
     def test_outside_headers_stay_in_their_layer(self):
         bad = []
-        for path in tracked(".h", ".cc", ".cu", ".cuh"):
-            layer = relative(path).split("/")[0]
-            if layer not in LAYERS:
-                continue
-            for name in includes(path):
-                for pattern, layers in CONFINED.items():
-                    if re.match(pattern, name) and layer not in layers:
-                        bad.append(f"{relative(path)} includes {name}")
+        for path, layer, name in layer_includes():
+            for pattern, layers in CONFINED.items():
+                if re.match(pattern, name) and layer not in layers:
+                    bad.append(f"{relative(path)} includes {name}")
         self.assertEqual(bad, [])
 
     def test_every_source_is_in_the_build(self):
