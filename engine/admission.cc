@@ -115,12 +115,13 @@ void Admission::Take(InboxBatch* batch) {
   batch->first_arrival = absl::InfiniteFuture();
   std::lock_guard lock(mutex_);
   std::swap(*batch, inbox_);
-  woken_ = false;
 }
 
 void Admission::Wait() {
   std::unique_lock lock(mutex_);
   wake_.wait(lock, [&] { return woken_ || !inbox_.empty(); });
+  // Only here: a Take between the caller's look at its own flag and this wait must not eat a Wake.
+  woken_ = false;
 }
 
 void Admission::Wake() {

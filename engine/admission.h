@@ -55,9 +55,9 @@ class Admission {
   // Submit answers UNAVAILABLE with this message from now on.
   void Close(std::string_view why);
 
-  // What came since the last call, without waiting. A wake-up without a message leaves it empty.
+  // What came since the last call, without waiting.
   void Take(InboxBatch* batch);
-  // Blocks until there is something to take, or Wake.
+  // Blocks until there is something to take, or a Wake that no earlier Wait has answered.
   void Wait();
   void Wake();
 

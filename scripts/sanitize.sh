@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 
 targets=(simulation_test planted_faults_test engine_test scheduler_test step_effects_test
-  id_pool_test output_test device_conformance_test host_device_test
+  id_pool_test admission_test output_test device_conformance_test host_device_test
   generation_test rally_stream_test)
 [[ $# -gt 0 ]] || set -- asan tsan
 for preset in "$@"; do
