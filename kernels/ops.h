@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "kernels/device/device.h"
@@ -201,6 +202,101 @@ struct SampleArgs {
   StepShape shape = {};
 };
 
+// --- Ops that do the work of several, for steps in which every row has one token (decode_only).
+// A device offers those that it has: a null entry, or `false` as the answer, means that it enqueued
+// nothing and that the ops above do the work. The answer depends on the arguments' types and shapes
+// alone.
+
+// Head norms, rotary positions, KV append and attention of one layer. qkv is left as it was.
+struct DecodeAttentionArgs {
+  AttentionArgs attention;
+  const TokenMeta* tokens = nullptr;     // (T)
+  const float* q_norm_weight = nullptr;  // (dh): RMSNorm over each query head; nullptr: none
+  const float* k_norm_weight = nullptr;  // (dh)
+  float norm_epsilon = 0;
+  int32_t rotary_dim = 0;           // 0: no rotary positions
+  const float* inv_freq = nullptr;  // (rotary_dim / 2)
+  float rope_scale = 1;
+};
+
+// out = act(norm(x) W^T + bias), or out += x W^T + bias.
+struct FusedLinearArgs {
+  RowCount rows;
+  const StepSample* samples = nullptr;  // row r is row samples[r].token_index of x; nullptr: row r
+  Matrix x;                             // (T, k): fp32 where it is normed, else the weight's dtype
+  const float* norm_weight = nullptr;   // (k); nullptr: x is taken as it is
+  const float* norm_bias = nullptr;     // (k): LayerNorm; nullptr: RMSNorm
+  float norm_epsilon = 0;
+  const Weight* w = nullptr;    // (n, k), or where gated (2n, k): gate rows, then up rows
+  const float* bias = nullptr;  // (n) or (2n)
+  int32_t activated = 0;        // 1: `activation` is applied, to the gate where there is one
+  ActivationKind activation = ActivationKind::kSilu;
+  int32_t gated = 0;  // 1: out = act(gate) * up
+  Epilogue epilogue = Epilogue::kStore;
+  Matrix out;  // (rows.max, n)
+};
+
+// A whole decoder for few rows as one op, between apply_record and sample: embedding, all layers,
+// final norm and head. What it needs of the model is prepared once, at start-up.
+struct DecodeStackLayer {
+  const float* attention_norm_weight = nullptr;
+  const float* attention_norm_bias = nullptr;
+  const Weight* qkv = nullptr;
+  const float* qkv_bias = nullptr;
+  const float* q_norm_weight = nullptr;
+  const float* k_norm_weight = nullptr;
+  const Weight* attention_output = nullptr;
+  const float* attention_output_bias = nullptr;
+  const float* ffn_norm_weight = nullptr;
+  const float* ffn_norm_bias = nullptr;
+  const Weight* ffn_up = nullptr;  // (F, D), or where gated (2F, D): gate rows, then up rows
+  const float* ffn_up_bias = nullptr;
+  const Weight* ffn_down = nullptr;
+  const float* ffn_down_bias = nullptr;
+  float attention_scale = 1;
+  int32_t window = 0;
+};
+
+struct DecodeStackModel {
+  std::vector<DecodeStackLayer> layers;
+  Matrix token_embedding;     // (V, D)
+  Matrix position_embedding;  // (context, D), or data == nullptr
+  const float* final_norm_weight = nullptr;
+  const float* final_norm_bias = nullptr;
+  const Weight* head = nullptr;  // (V, D)
+  float norm_epsilon = 0;
+  int32_t q_heads = 0;
+  int32_t kv_heads = 0;
+  int32_t head_dim = 0;
+  int32_t rotary_dim = 0;           // 0: no rotary positions
+  const float* inv_freq = nullptr;  // (rotary_dim / 2)
+  float rope_scale = 1;
+  ActivationKind activation = ActivationKind::kSilu;
+  bool gated = false;
+  // Activations that the ops above use too: rows of this many at least as max_rows says.
+  const TokenMeta* tokens = nullptr;  // (T)
+  Matrix residual;                    // (T, D) fp32
+  Matrix qkv;                         // (T, (Hq + 2 Hkv) dh)
+  Matrix attended;                    // (T, Hq dh)
+  Matrix activated;                   // (T, F)
+  Matrix logits;                      // (S, V) fp32
+};
+
+// What a device keeps for it.
+class DecodeStack {
+ public:
+  virtual ~DecodeStack() = default;
+  virtual int32_t max_rows() const = 0;  // steps of more rows take the ops above
+};
+
+struct DecodeStackArgs {
+  const DecodeStack* stack = nullptr;
+  StepRecordView record;
+  SlotTables tables;
+  KvCacheView kv;
+  StepShape shape = {};
+};
+
 struct OpTable {
   void (*apply_record)(Stream&, const ApplyRecordArgs&) = nullptr;
   void (*embed)(Stream&, const EmbedArgs&) = nullptr;
@@ -213,6 +309,12 @@ struct OpTable {
   void (*activation)(Stream&, const ActivationArgs&) = nullptr;
   void (*gather)(Stream&, const GatherArgs&) = nullptr;
   void (*sample)(Stream&, const SampleArgs&) = nullptr;
+  bool (*decode_attention)(Stream&, const DecodeAttentionArgs&) = nullptr;
+  bool (*fused_linear)(Stream&, const FusedLinearArgs&) = nullptr;
+  void (*decode_stack)(Stream&, const DecodeStackArgs&) = nullptr;
+  // Start-up only; null: the device has no such op for this model.
+  absl::StatusOr<std::unique_ptr<DecodeStack>> (*make_decode_stack)(
+      Device&, const DecodeStackModel&) = nullptr;
   // Start-up only. `max_rows` is the largest row count that this weight will be used with.
   absl::StatusOr<std::unique_ptr<Weight>> (*make_weight)(Device&, DType dtype, int32_t max_rows,
                                                          const RowSource&) = nullptr;

@@ -44,12 +44,15 @@ class Transformer final : public DecoderModel {
         parameters_(std::move(parameters)) {}
 
   struct Pass;  // one Forward: the stream, the step and what follows from them
+  KvCacheView KvView(std::byte* base) const;
+  DecodeStackModel StackModel() const;
 
   Device& device_;
   const ModelConfig config_;
   const DType dtype_;
   const Parameters parameters_;
   Workspace work_;
+  std::unique_ptr<DecodeStack> stack_;  // null where the device has none for this model
   StepLimits limits_;
   int32_t block_tokens_ = 0;
 };

@@ -19,9 +19,12 @@ class Planner {
     offset_ += (bytes + kAlign - 1) / kAlign * kAlign;
     return p;
   }
+  // Rows start at multiples of 8 elements: whole vector loads, and the fast paths of libraries.
   Matrix TakeMatrix(int64_t rows, int32_t cols, DType dtype) {
-    const size_t bytes = static_cast<size_t>(rows) * static_cast<size_t>(cols) * DTypeBytes(dtype);
-    return {.data = Take(bytes), .dtype = dtype, .cols = cols, .stride = cols};
+    const int32_t stride = (cols + 7) / 8 * 8;
+    const size_t bytes =
+        static_cast<size_t>(rows) * static_cast<size_t>(stride) * DTypeBytes(dtype);
+    return {.data = Take(bytes), .dtype = dtype, .cols = cols, .stride = stride};
   }
   size_t offset() const { return offset_; }
 

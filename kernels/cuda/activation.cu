@@ -1,7 +1,7 @@
 // Activations, gated or not: one pass, a thread for 4 values where the shapes allow.
 //
 // Moves (2 or 1) F elements in and F out a row.
-#include "kernels/cuda/common.cuh"
+#include "kernels/cuda/activation.cuh"
 #include "kernels/cuda/cuda_ops.h"
 
 namespace rally {
@@ -9,22 +9,10 @@ namespace {
 
 constexpr int kThreads = 256;
 
-__device__ float Activate(ActivationKind kind, float x) {
-  switch (kind) {
-    case ActivationKind::kGeluTanh:
-      return 0.5f * x * (1.0f + tanhf(0.79788456f * (x + 0.044715f * x * x * x)));
-    case ActivationKind::kGeluErf:
-      return 0.5f * x * (1.0f + erff(x * 0.70710678f));
-    case ActivationKind::kRelu:
-      return x <= 0.0f ? 0.0f : x;  // a NaN stays one
-    case ActivationKind::kSilu:
-      return x / (1.0f + expf(-x));
-  }
-  return x;
-}
-
 template <typename From, typename To, int kPack>
 __global__ void __launch_bounds__(kThreads) ActivationKernel(const ActivationArgs a) {
+  LetNextStart();
+  WaitForInputs();
   const auto r = static_cast<int32_t>(blockIdx.x);
   const auto c = static_cast<int32_t>(blockIdx.y * kThreads + threadIdx.x) * kPack;
   const int32_t n = a.out.cols;
@@ -51,7 +39,7 @@ void EnqueueActivation(Stream& stream, const ActivationArgs& a) {
       WithPack(wide, [&](auto pack) {
         const dim3 grid(a.rows.max, CeilDiv(a.out.cols, kThreads * pack));
         LaunchKernel(stream, "activation", ActivationKernel<decltype(from), decltype(to), pack>,
-                     grid, kThreads, 0, a);
+                     {grid, kThreads}, a);
       });
     });
   });

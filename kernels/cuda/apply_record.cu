@@ -62,6 +62,8 @@ __device__ void ExpandRows(const ApplyRecordArgs& a) {
 }
 
 __global__ void __launch_bounds__(kThreads) ApplyRecordKernel(const ApplyRecordArgs a) {
+  LetNextStart();
+  WaitForInputs();
   if (threadIdx.x == 0) {
     // Sample raises end_ns to the end of its last block.
     *a.outcome.header = {.step = a.record.header->step,
@@ -78,7 +80,7 @@ __global__ void __launch_bounds__(kThreads) ApplyRecordKernel(const ApplyRecordA
 }  // namespace
 
 void EnqueueApplyRecord(Stream& stream, const ApplyRecordArgs& a) {
-  LaunchKernel(stream, "apply_record", ApplyRecordKernel, 1, kThreads, 0, a);
+  LaunchKernel(stream, "apply_record", ApplyRecordKernel, {1, kThreads}, a);
 }
 
 }  // namespace rally

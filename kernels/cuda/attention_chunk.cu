@@ -178,12 +178,13 @@ __device__ void StoreQueries(const AttentionArgs& a, const ChunkTile& tile, int3
 // kQuads: the head has at most 64 kQuads values.
 template <typename T, int kQuads>
 __global__ void __launch_bounds__(kThreads) ChunkKernel(const ChunkArgs args) {
-  extern __shared__ __align__(16) float shared[];
+  LetNextStart();
+  WaitForInputs();
   const AttentionArgs& a = args.a;
   ChunkTile tile;
   if (!FindTile(a, args.tiling, &tile)) return;
   const int32_t dh = a.kv.head_dim;
-  const Shared s(shared, dh);
+  const Shared s(reinterpret_cast<float*>(DynamicShared()), dh);
   const KvHead<T> kv(a.kv, a.tables, a.layer, tile.row.slot, tile.kv_head);
   const auto lane = static_cast<int32_t>(threadIdx.x) % kLanes;
   const int32_t q = static_cast<int32_t>(threadIdx.x) / kLanes * kQueriesOfThread;
@@ -230,11 +231,9 @@ void Launch(Stream& stream, const ChunkArgs& args) {
   const AttentionArgs& a = args.a;
   const size_t bytes = SharedBytes(a.kv.head_dim);
   const auto kernel = &ChunkKernel<T, kQuads>;
-  OnCuda(stream).Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                            static_cast<int>(bytes)),
-                       "attention");
+  AllowSharedBytes(stream, "attention", kernel, bytes);
   const dim3 grid(MaxTokenTiles(a, args.tiling), a.kv.kv_heads * args.tiling.head_tiles);
-  LaunchKernel(stream, "attention", kernel, grid, kThreads, bytes, args);
+  LaunchKernel(stream, "attention", kernel, {grid, kThreads, bytes}, args);
 }
 
 }  // namespace

@@ -13,16 +13,14 @@
 // outside of what the query sees are never loaded. Heads: every multiple of 8 up to 256; 64, 128
 // and 256 leave no lane idle.
 #include "kernels/cuda/attention.h"
-#include "kernels/cuda/attention_math.cuh"
-#include "kernels/cuda/kv_address.cuh"
+#include "kernels/cuda/attention_running.cuh"
 
 namespace rally {
 namespace {
 
 constexpr int kWarps = 4;
 constexpr int kThreads = kWarps * kWarp;
-constexpr int kPerLane = 8;  // values of the head
-constexpr int kKeys = 4;     // of a lane group, in flight
+constexpr int kKeys = 4;  // of a lane group, in flight
 constexpr int kMaxShares = 32;
 constexpr int kMaxHeads = 8;  // query heads of a block
 constexpr int kMaxHeadDim = 256;
@@ -33,113 +31,6 @@ struct DecodeArgs {
   int32_t head_blocks;  // blocks that the query heads of a KV head take
   float* partials;      // (rows, Hq, shares, 2 + dh): maximum, sum, outputs not yet divided
 };
-
-// A running softmax over some keys, for this lane's values of the head.
-struct Running {
-  float max = kNoMax;
-  float sum = 0;
-  float out[kPerLane] = {};
-};
-
-__device__ void Merge(Running& into, float max, float sum, const float (&out)[kPerLane]) {
-  const float larger = fmaxf(into.max, max);
-  const float mine = expf(into.max - larger);
-  const float theirs = expf(max - larger);
-  into.max = larger;
-  into.sum = into.sum * mine + sum * theirs;
-#pragma unroll
-  for (int i = 0; i < kPerLane; ++i) into.out[i] = into.out[i] * mine + out[i] * theirs;
-}
-
-template <typename T>
-__device__ void LoadHead(const T* p, bool valid, float (&out)[kPerLane]) {
-  constexpr int kPer = 16 / sizeof(T);
-  static_assert(kPerLane % kPer == 0);
-#pragma unroll
-  for (int i = 0; i < kPerLane; i += kPer) {
-    float values[kPer] = {};
-    if (valid) LoadPack(p + i, values);
-#pragma unroll
-    for (int j = 0; j < kPer; ++j) out[i + j] = values[j];
-  }
-}
-
-// Folds kKeys scores and values into the softmax of one query head. Scores beyond are
-// -Inf and their values zero.
-__device__ void Fold(const float (&scores)[kKeys], const float (&values)[kKeys][kPerLane],
-                     Running& running) {
-  float larger = running.max;
-#pragma unroll
-  for (int j = 0; j < kKeys; ++j) larger = fmaxf(larger, scores[j]);
-  const float shrink = expf(running.max - larger);
-  running.max = larger;
-  running.sum *= shrink;
-#pragma unroll
-  for (int i = 0; i < kPerLane; ++i) running.out[i] *= shrink;
-#pragma unroll
-  for (int j = 0; j < kKeys; ++j) {
-    const float p = expf(scores[j] - larger);
-    running.sum += p;
-#pragma unroll
-    for (int i = 0; i < kPerLane; ++i) running.out[i] = fmaf(p, values[j][i], running.out[i]);
-  }
-}
-
-// Positions [begin, end), dealt out to the lane groups of the block.
-template <typename T, int kLanes, int kHeads>
-__device__ void AttendShare(const KvHead<T>& kv, const float (&query)[kHeads][kPerLane],
-                            int32_t begin, int32_t end, Running (&running)[kHeads]) {
-  constexpr int kGroups = kThreads / kLanes;
-  const auto group = static_cast<int32_t>(threadIdx.x) / kLanes;
-  const int32_t d = static_cast<int32_t>(threadIdx.x) % kLanes * kPerLane;
-  // Whole warps loop together, because the scores are summed by shuffles.
-  for (int32_t tile = begin; tile < end; tile += kGroups * kKeys) {
-    float keys[kKeys][kPerLane];
-    float values[kKeys][kPerLane];
-    bool seen[kKeys];
-#pragma unroll
-    for (int j = 0; j < kKeys; ++j) {
-      const int32_t position = tile + j * kGroups + group;
-      seen[j] = position < end;
-      const T* p = kv.At(seen[j] ? position : tile) + d;
-      const bool valid = seen[j] && d < kv.head_dim;
-      LoadHead(p, valid, keys[j]);
-      LoadHead(p + kv.value_offset, valid, values[j]);
-    }
-#pragma unroll
-    for (int h = 0; h < kHeads; ++h) {
-      float scores[kKeys];
-#pragma unroll
-      for (int j = 0; j < kKeys; ++j) {
-        float score = 0;
-#pragma unroll
-        for (int i = 0; i < kPerLane; ++i) score = fmaf(query[h][i], keys[j][i], score);
-#pragma unroll
-        for (int offset = kLanes / 2; offset > 0; offset /= 2) {
-          score += __shfl_xor_sync(kFullWarp, score, offset);
-        }
-        scores[j] = seen[j] ? score : -INFINITY;
-      }
-      Fold(scores, values, running[h]);
-    }
-  }
-}
-
-// Merges the lane groups of a warp: afterwards the first group holds the result.
-template <int kLanes>
-__device__ void MergeGroups(Running& running) {
-#pragma unroll
-  for (int offset = kLanes; offset < kWarp; offset *= 2) {
-    float out[kPerLane];
-    const float max = __shfl_xor_sync(kFullWarp, running.max, offset);
-    const float sum = __shfl_xor_sync(kFullWarp, running.sum, offset);
-#pragma unroll
-    for (int i = 0; i < kPerLane; ++i) {
-      out[i] = __shfl_xor_sync(kFullWarp, running.out[i], offset);
-    }
-    Merge(running, max, sum, out);
-  }
-}
 
 // Writes the block's result for one query head: final, or a partial for the merging kernel.
 template <int kLanes>
@@ -191,6 +82,8 @@ __device__ void StoreBlock(const DecodeArgs& args, const StepRow& row, int32_t f
 // Grid: (rows, KV heads * head blocks, shares).
 template <typename T, int kLanes, int kHeads>
 __global__ void __launch_bounds__(kThreads) DecodeKernel(const DecodeArgs args) {
+  LetNextStart();
+  WaitForInputs();
   const AttentionArgs& a = args.a;
   const auto r = static_cast<int32_t>(blockIdx.x);
   if (r >= a.record.header->row_count) return;
@@ -220,12 +113,15 @@ __global__ void __launch_bounds__(kThreads) DecodeKernel(const DecodeArgs args) 
   const int32_t share_begin = begin + static_cast<int32_t>(blockIdx.z) * share;
   const KvHead<T> kv(a.kv, a.tables, a.layer, row.slot, kv_head);
   Running running[kHeads];
-  AttendShare<T, kLanes, kHeads>(kv, query, share_begin, min(share_begin + share, end), running);
+  AttendShare<T, kLanes, kHeads, kThreads, kKeys>(kv, query, share_begin,
+                                                  min(share_begin + share, end), running);
   StoreBlock<kLanes, kHeads>(args, row, first_head, heads, running);
 }
 
 // Merges the shares of one query head: a block a (row, head), a thread a value.
 __global__ void __launch_bounds__(kMaxHeadDim) MergeSharesKernel(const DecodeArgs args) {
+  LetNextStart();
+  WaitForInputs();
   const AttentionArgs& a = args.a;
   const auto r = static_cast<int32_t>(blockIdx.x);
   const auto d = static_cast<int32_t>(threadIdx.x);
@@ -274,10 +170,10 @@ void Launch(Stream& stream, DecodeArgs args) {
   args.shares = SharesOf(a, blocks, cuda, cuda.scratch());
   args.partials = static_cast<float*>(cuda.scratch().data);
   const dim3 grid(a.shape.max_rows, a.kv.kv_heads * args.head_blocks, args.shares);
-  LaunchKernel(stream, "attention", DecodeKernel<T, kLanes, kHeads>, grid, kThreads, 0, args);
+  LaunchKernel(stream, "attention", DecodeKernel<T, kLanes, kHeads>, {grid, kThreads}, args);
   if (args.shares == 1) return;
-  LaunchKernel(stream, "attention", MergeSharesKernel, dim3(a.shape.max_rows, a.q_heads),
-               BlockFor(a.kv.head_dim), 0, args);
+  LaunchKernel(stream, "attention", MergeSharesKernel,
+               {dim3(a.shape.max_rows, a.q_heads), BlockFor(a.kv.head_dim)}, args);
 }
 
 template <typename T, int kLanes>

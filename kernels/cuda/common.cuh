@@ -1,4 +1,4 @@
-// What the kernels share: element types, vector loads, reductions, and launches.
+// What the kernels share: element types, vector loads and reductions.
 #ifndef RALLY_KERNELS_CUDA_COMMON_CUH_
 #define RALLY_KERNELS_CUDA_COMMON_CUH_
 
@@ -10,7 +10,8 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "kernels/device/cuda_stream.h"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/ptx.cuh"
 #include "kernels/ops.h"
 
 namespace rally {
@@ -86,13 +87,6 @@ __device__ inline T BlockSum(T x, T* scratch) {
   return x;
 }
 
-// Nanoseconds of the clock that all SMs share (it ticks every 32 ns on an H200).
-__device__ inline int64_t GlobalNanos() {
-  int64_t ns;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns)::"memory");
-  return ns;
-}
-
 template <typename Fn>
 void WithType(DType dtype, const Fn& fn) {
   switch (dtype) {
@@ -128,16 +122,6 @@ inline int BlockFor(int64_t items, int most = 256) {
 }
 
 constexpr int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-// Launches on the stream and notes the first error; nothing waits. An empty grid is no launch.
-template <typename... Params, typename... Args>
-void LaunchKernel(Stream& stream, const char* op, void (*kernel)(Params...), dim3 grid, int block,
-                  size_t shared_bytes, const Args&... args) {
-  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
-  CudaStream& cuda = OnCuda(stream);
-  kernel<<<grid, static_cast<unsigned>(block), shared_bytes, cuda.handle()>>>(args...);
-  cuda.Check(cudaGetLastError(), op);
-}
 
 }  // namespace rally
 

@@ -9,6 +9,8 @@ namespace {
 
 template <typename T, int kPack>
 __global__ void EmbedKernel(const EmbedArgs a) {
+  LetNextStart();
+  WaitForInputs();
   const auto t = static_cast<int32_t>(blockIdx.x);
   if (t >= *a.rows.count) return;
   const TokenMeta token = a.tokens[t];
@@ -36,8 +38,8 @@ void EnqueueEmbed(Stream& stream, const EmbedArgs& a) {
   const bool wide = HoldsPacks(a.table, 4) && HoldsPacks(a.positions, 4) && HoldsPacks(a.out, 4);
   WithType(a.table.dtype, [&](auto type) {
     WithPack(wide, [&](auto pack) {
-      LaunchKernel(stream, "embed", EmbedKernel<decltype(type), pack>, a.rows.max,
-                   BlockFor(a.out.cols / pack), 0, a);
+      LaunchKernel(stream, "embed", EmbedKernel<decltype(type), pack>,
+                   {a.rows.max, BlockFor(a.out.cols / pack)}, a);
     });
   });
 }

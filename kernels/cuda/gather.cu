@@ -7,6 +7,8 @@ namespace {
 
 template <int kPack>
 __global__ void GatherKernel(const GatherArgs a) {
+  LetNextStart();
+  WaitForInputs();
   const auto s = static_cast<int32_t>(blockIdx.x);
   if (s >= *a.rows.count) return;
   const float* in = RowOf<float>(a.x, a.samples[s].token_index);
@@ -23,7 +25,7 @@ __global__ void GatherKernel(const GatherArgs a) {
 
 void EnqueueGather(Stream& stream, const GatherArgs& a) {
   WithPack(HoldsPacks(a.x, 4) && HoldsPacks(a.out, 4), [&](auto pack) {
-    LaunchKernel(stream, "gather", GatherKernel<pack>, a.rows.max, BlockFor(a.x.cols / pack), 0, a);
+    LaunchKernel(stream, "gather", GatherKernel<pack>, {a.rows.max, BlockFor(a.x.cols / pack)}, a);
   });
 }
 

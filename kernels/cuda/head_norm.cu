@@ -13,6 +13,8 @@ constexpr int kPerLane = kMaxHeadDim / kWarp;
 
 template <typename T>
 __global__ void __launch_bounds__(kWarps* kWarp) HeadNormKernel(const HeadNormArgs a) {
+  LetNextStart();
+  WaitForInputs();
   const auto t = static_cast<int32_t>(blockIdx.x);
   const auto lane = static_cast<int32_t>(threadIdx.x) % kWarp;
   const auto head =
@@ -40,7 +42,7 @@ __global__ void __launch_bounds__(kWarps* kWarp) HeadNormKernel(const HeadNormAr
 void EnqueueHeadNorm(Stream& stream, const HeadNormArgs& a) {
   const dim3 grid(a.rows.max, CeilDiv(a.heads, kWarps));
   WithType(a.x.dtype, [&](auto type) {
-    LaunchKernel(stream, "head_norm", HeadNormKernel<decltype(type)>, grid, kWarps * kWarp, 0, a);
+    LaunchKernel(stream, "head_norm", HeadNormKernel<decltype(type)>, {grid, kWarps * kWarp}, a);
   });
 }
 

@@ -10,6 +10,8 @@ namespace {
 
 template <typename From, typename To, int kPack>
 __global__ void KvAppendKernel(const KvAppendArgs a) {
+  LetNextStart();
+  WaitForInputs();
   const auto t = static_cast<int32_t>(blockIdx.x);
   if (t >= *a.rows.count) return;
   const TokenMeta token = a.tokens[t];
@@ -35,7 +37,7 @@ void EnqueueKvAppend(Stream& stream, const KvAppendArgs& a) {
     WithType(a.kv.dtype, [&](auto to) {
       WithPack(HoldsPacks(a.qkv, 4), [&](auto pack) {
         LaunchKernel(stream, "kv_append", KvAppendKernel<decltype(from), decltype(to), pack>,
-                     a.rows.max, BlockFor(2 * a.kv.kv_heads * a.kv.head_dim / pack), 0, a);
+                     {a.rows.max, BlockFor(2 * a.kv.kv_heads * a.kv.head_dim / pack)}, a);
       });
     });
   });

@@ -98,9 +98,10 @@ __device__ void StoreOutput(const FewRowsArgs& a, int32_t row, int32_t column, f
 template <typename T, typename Out, int kRows>
 __global__ void __launch_bounds__(kThreads) FewRowsKernel(const FewRowsArgs a) {
   constexpr int kOutputs = kColumns<kRows>;
-  extern __shared__ __align__(16) unsigned char shared[];
   __shared__ float partial[kWarps][kRows][kOutputs];
-  auto* staged = reinterpret_cast<T*>(shared);
+  auto* staged = reinterpret_cast<T*>(DynamicShared());
+  LetNextStart();
+  WaitForInputs();
   const int32_t count = min(*a.rows, a.max_rows);
   if (count <= 0) return;
   const int32_t warp = static_cast<int32_t>(threadIdx.x) / kWarp;
@@ -161,8 +162,8 @@ void LaunchFewRows(Stream& stream, FewRowsArgs a) {
                     OnCuda(stream).multiprocessors());
   const auto blocks = static_cast<unsigned>(CeilDiv(a.n, kWarps / a.share * kColumns<kRows>));
   const int32_t staged = std::min(a.weight_stride, kChunk<T, kRows>);
-  LaunchKernel(stream, "matmul", FewRowsKernel<T, Out, kRows>, blocks, kThreads,
-               sizeof(T) * static_cast<size_t>(staged) * kRows, a);
+  LaunchKernel(stream, "matmul", FewRowsKernel<T, Out, kRows>,
+               {blocks, kThreads, sizeof(T) * static_cast<size_t>(staged) * kRows}, a);
 }
 
 template <typename T, typename Out>
@@ -174,6 +175,8 @@ void EnqueueFewRows(Stream& stream, const FewRowsArgs& a) {
 
 template <typename T>
 __global__ void CastKernel(const float* in, int32_t n, T* out) {
+  LetNextStart();
+  WaitForInputs();
   const auto i = static_cast<int32_t>(blockIdx.x * blockDim.x + threadIdx.x);
   if (i < n) out[i] = FromFloat<T>(in[i]);
 }
@@ -191,7 +194,7 @@ void EnqueueManyRows(Stream& stream, const MatmulArgs& a) {
   const int block = BlockFor(a.out.cols);
   const auto blocks = static_cast<unsigned>(CeilDiv(a.out.cols, block));
   WithType(a.out.dtype, [&](auto type) {
-    LaunchKernel(stream, "matmul", CastKernel<decltype(type)>, blocks, block, 0, a.bias, a.out.cols,
+    LaunchKernel(stream, "matmul", CastKernel<decltype(type)>, {blocks, block}, a.bias, a.out.cols,
                  static_cast<decltype(type)*>(scratch.data));
   });
   LtMatmul(OnCuda(stream), a, scratch.data,
@@ -203,7 +206,7 @@ void EnqueueManyRows(Stream& stream, const MatmulArgs& a) {
 // But cuBLASLt is slow where rows of out start unaligned: for GPT-2's 50257 logits of 4 rows the
 // kernel saves 59 us.
 bool AreFew(const MatmulArgs& a) {
-  const bool aligned = HoldsPacks(a.out, 4) && a.w->k % 8 == 0;
+  const bool aligned = a.out.stride % 4 == 0 && a.w->k % 8 == 0;
   return a.max_rows <= (aligned ? 2 : kMaxFewRows);
 }
 

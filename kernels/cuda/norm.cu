@@ -12,6 +12,8 @@ constexpr int kThreads = 256;
 
 template <typename T, int kPack>
 __global__ void __launch_bounds__(kThreads) NormKernel(const NormArgs a) {
+  LetNextStart();
+  WaitForInputs();
   __shared__ float scratch[kWarp];
   const auto r = static_cast<int32_t>(blockIdx.x);
   if (r >= *a.rows.count) return;
@@ -61,8 +63,8 @@ void EnqueueNorm(Stream& stream, const NormArgs& a) {
       HoldsPacks(a.x, 4) && HoldsPacks(a.out, 4) && reinterpret_cast<uintptr_t>(a.weight) % 16 == 0;
   WithType(a.out.dtype, [&](auto type) {
     WithPack(wide, [&](auto pack) {
-      LaunchKernel(stream, "norm", NormKernel<decltype(type), pack>, a.rows.max,
-                   BlockFor(a.x.cols / pack, kThreads), 0, a);
+      LaunchKernel(stream, "norm", NormKernel<decltype(type), pack>,
+                   {a.rows.max, BlockFor(a.x.cols / pack, kThreads)}, a);
     });
   });
 }

@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/cuda_weight.h"
+#include "kernels/cuda/decode_stack.h"
 
 namespace rally {
 
@@ -18,6 +19,9 @@ const OpTable& CudaOps() {
       .activation = &EnqueueActivation,
       .gather = &EnqueueGather,
       .sample = &EnqueueSample,
+      .fused_linear = &EnqueueFusedLinear,
+      .decode_stack = &EnqueueDecodeStack,
+      .make_decode_stack = &MakeCudaDecodeStack,
       .make_weight = &MakeCudaWeight,
       .upload = &UploadToCuda,
   };

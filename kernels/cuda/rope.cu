@@ -14,6 +14,8 @@ constexpr int kThreads = 256;
 
 template <typename T>
 __global__ void __launch_bounds__(kThreads) RopeKernel(const RopeArgs a) {
+  LetNextStart();
+  WaitForInputs();
   __shared__ float cosine[kMaxPairs];
   __shared__ float sine[kMaxPairs];
   const auto t = static_cast<int32_t>(blockIdx.x);
@@ -43,8 +45,8 @@ __global__ void __launch_bounds__(kThreads) RopeKernel(const RopeArgs a) {
 
 void EnqueueRope(Stream& stream, const RopeArgs& a) {
   WithType(a.x.dtype, [&](auto type) {
-    LaunchKernel(stream, "rope", RopeKernel<decltype(type)>, a.rows.max,
-                 BlockFor(a.heads * (a.rotary_dim / 2), kThreads), 0, a);
+    LaunchKernel(stream, "rope", RopeKernel<decltype(type)>,
+                 {a.rows.max, BlockFor(a.heads * (a.rotary_dim / 2), kThreads)}, a);
   });
 }
 

@@ -136,6 +136,8 @@ __device__ void StampEnd(OutcomeHeader* header) {
 }
 
 __global__ void __launch_bounds__(kSampleThreads) SampleKernel(const SampleArgs a) {
+  LetNextStart();
+  WaitForInputs();
   __shared__ SampleScratch scratch;
   __shared__ SlotState state;
   const auto row = static_cast<int32_t>(blockIdx.x);
@@ -164,7 +166,7 @@ __global__ void __launch_bounds__(kSampleThreads) SampleKernel(const SampleArgs 
 // At least one block, which stamps the end of a step that samples nothing.
 void EnqueueSample(Stream& stream, const SampleArgs& a) {
   const auto rows = static_cast<unsigned>(std::max(a.shape.max_samples, 1));
-  LaunchKernel(stream, "sample", SampleKernel, rows, kSampleThreads, 0, a);
+  LaunchKernel(stream, "sample", SampleKernel, {rows, kSampleThreads}, a);
 }
 
 }  // namespace rally
