@@ -10,7 +10,8 @@ namespace rally {
 
 void EnqueueAttention(Stream& stream, const AttentionArgs& a) {
   EnqueueDecodeAttention(stream, a);
-  if (a.shape.decode_only == 0) EnqueueChunkAttention(stream, a);
+  if (a.shape.decode_only != 0) return;
+  if (!EnqueueTiledChunkAttention(stream, a)) EnqueueChunkAttention(stream, a);
 }
 
 }  // namespace rally

@@ -8,8 +8,10 @@ namespace rally {
 
 // Rows of one token.
 void EnqueueDecodeAttention(Stream& stream, const AttentionArgs& a);
-// Rows of more tokens.
+// Rows of more tokens: any type and head size; and on tensor cores, which answers `false` where it
+// does not take the arguments and has enqueued nothing.
 void EnqueueChunkAttention(Stream& stream, const AttentionArgs& a);
+bool EnqueueTiledChunkAttention(Stream& stream, const AttentionArgs& a);
 
 }  // namespace rally
 

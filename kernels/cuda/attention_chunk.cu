@@ -17,6 +17,7 @@ namespace rally {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int kTileQueries = 64;
 constexpr int kTileKeys = 32;
 constexpr int kLanes = 16;  // threads that share 4 queries
 constexpr int kQueriesOfThread = 4;
@@ -182,7 +183,7 @@ __global__ void __launch_bounds__(kThreads) ChunkKernel(const ChunkArgs args) {
   WaitForInputs();
   const AttentionArgs& a = args.a;
   ChunkTile tile;
-  if (!FindTile(a, args.tiling, &tile)) return;
+  if (!FindTile(a, args.tiling, blockIdx.x, blockIdx.y, &tile)) return;
   const int32_t dh = a.kv.head_dim;
   const Shared s(reinterpret_cast<float*>(DynamicShared()), dh);
   const KvHead<T> kv(a.kv, a.tables, a.layer, tile.row.slot, tile.kv_head);
@@ -239,7 +240,7 @@ void Launch(Stream& stream, const ChunkArgs& args) {
 }  // namespace
 
 void EnqueueChunkAttention(Stream& stream, const AttentionArgs& a) {
-  const ChunkArgs args = {a, PlanTiling(a)};
+  const ChunkArgs args = {a, PlanTiling(a, kTileQueries)};
   WithType(a.kv.dtype, [&](auto type) {
     using T = decltype(type);
     if (a.kv.head_dim <= 64) return Launch<T, 1>(stream, args);

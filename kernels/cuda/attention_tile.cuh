@@ -6,10 +6,8 @@
 
 namespace rally {
 
-// A tile holds at most kTileQueries queries that share a KV head: some tokens of one row, times
-// query heads of the group. Query q is token q / heads, head q % heads.
-inline constexpr int kTileQueries = 64;
-
+// A tile holds some queries that share a KV head: tokens of one row, times query heads of the
+// group. Query q is token q / heads, head q % heads.
 struct ChunkTiling {
   int32_t group;       // query heads of a KV head
   int32_t heads;       // of them in a tile
@@ -17,10 +15,11 @@ struct ChunkTiling {
   int32_t tokens;      // in a tile
 };
 
-inline ChunkTiling PlanTiling(const AttentionArgs& a) {
+// Tiles of at most `queries`.
+inline ChunkTiling PlanTiling(const AttentionArgs& a, int32_t queries) {
   const int32_t group = a.q_heads / a.kv.kv_heads;
-  const int32_t heads = std::min(group, kTileQueries);
-  return {group, heads, static_cast<int32_t>(CeilDiv(group, heads)), kTileQueries / heads};
+  const int32_t heads = std::min(group, queries);
+  return {group, heads, static_cast<int32_t>(CeilDiv(group, heads)), queries / heads};
 }
 
 // No step of this shape has more token tiles: each row wastes less than one.
@@ -48,16 +47,16 @@ __device__ inline int32_t TokenTiles(const AttentionArgs& a, const ChunkTiling& 
   return count > 1 ? (count + tiling.tokens - 1) / tiling.tokens : 0;
 }
 
-// The tile of block (token tile, KV head and head tile); false where there is none. Every warp
-// searches for itself, 32 rows at a time. Tiles go from the last to the first: within a prompt the
-// last is the longest.
+// The tile of a block; false where there is none. `head_tile` counts those of all KV heads. Every
+// warp searches for itself, 32 rows at a time. Token tiles go from the last to the first: within a
+// prompt the last is the longest.
 __device__ inline bool FindTile(const AttentionArgs& a, const ChunkTiling& tiling,
-                                ChunkTile* tile) {
+                                uint32_t token_tile, uint32_t head_tile, ChunkTile* tile) {
   const auto lane = static_cast<int32_t>(threadIdx.x) % kWarp;
   const int32_t rows = a.record.header->row_count;
   int32_t total = 0;
   for (int32_t r = lane; r < rows; r += kWarp) total += TokenTiles(a, tiling, r);
-  int32_t wanted = WarpSum(total) - 1 - static_cast<int32_t>(blockIdx.x);
+  int32_t wanted = WarpSum(total) - 1 - static_cast<int32_t>(token_tile);
   if (wanted < 0) return false;
   for (int32_t base = 0;; base += kWarp) {
     const int32_t mine = TokenTiles(a, tiling, base + lane);
@@ -73,7 +72,7 @@ __device__ inline bool FindTile(const AttentionArgs& a, const ChunkTiling& tilin
     }
     const int holder = __ffs(static_cast<int>(holders)) - 1;
     const int32_t skipped = (wanted - __shfl_sync(kFullWarp, end - mine, holder)) * tiling.tokens;
-    const auto y = static_cast<int32_t>(blockIdx.y);
+    const auto y = static_cast<int32_t>(head_tile);
     const int32_t in_group = y % tiling.head_tiles * tiling.heads;
     tile->row = a.record.rows[base + holder];
     tile->kv_head = y / tiling.head_tiles;

@@ -19,6 +19,7 @@ void EnqueueAttention(Stream& stream, const AttentionArgs& a);
 void EnqueueActivation(Stream& stream, const ActivationArgs& a);
 void EnqueueGather(Stream& stream, const GatherArgs& a);
 void EnqueueSample(Stream& stream, const SampleArgs& a);
+bool EnqueueFusedDecodeAttention(Stream& stream, const DecodeAttentionArgs& a);
 bool EnqueueFusedLinear(Stream& stream, const FusedLinearArgs& a);
 
 }  // namespace rally

@@ -19,6 +19,7 @@ const OpTable& CudaOps() {
       .activation = &EnqueueActivation,
       .gather = &EnqueueGather,
       .sample = &EnqueueSample,
+      .decode_attention = &EnqueueFusedDecodeAttention,
       .fused_linear = &EnqueueFusedLinear,
       .decode_stack = &EnqueueDecodeStack,
       .make_decode_stack = &MakeCudaDecodeStack,

@@ -196,6 +196,22 @@ __device__ inline void SyncCluster() {
           : "memory");
 }
 
+// The same in two halves, so that work can lie between: nobody passes the second before all blocks
+// have reached the first. Once it is passed all blocks have started, as who writes to them needs.
+__device__ inline void ArriveAtCluster() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\n" ::: "memory");
+}
+__device__ inline void WaitForCluster() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;\n" ::: "memory");
+}
+
+// 2^x, off by some ulp; 0 where that is below the normal range.
+__device__ inline float Exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 // Nanoseconds of the clock that all SMs share (it ticks every 32 ns on an H200).
 __device__ inline int64_t GlobalNanos() {
   int64_t ns;

@@ -140,6 +140,13 @@ inline void SyncCluster(std::source_location where = std::source_location::curre
   emulation::MeetCluster({"SyncCluster", where});
 }
 
+inline void ArriveAtCluster() {}
+inline void WaitForCluster(std::source_location where = std::source_location::current()) {
+  emulation::MeetCluster({"WaitForCluster", where});
+}
+
+inline float Exp2(float x) { return exp2f(x); }
+
 inline int64_t GlobalNanos() { return HostClockNanos(); }
 
 }  // namespace rally
