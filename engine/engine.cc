@@ -23,16 +23,17 @@ class ThreadedEngine : public Engine {
  public:
   ThreadedEngine(const EngineConfig& config, const EnginePlan& plan, std::unique_ptr<Device> device,
                  std::unique_ptr<DecoderModel> model, std::unique_ptr<Executor> executor,
-                 const Vocabulary* vocabulary)
+                 const Vocabulary* vocabulary, StepObserver* observer)
       : plan_(plan),
         device_(std::move(device)),
         model_(std::move(model)),
         executor_(std::move(executor)),
-        state_(plan.block_count, plan.slot_count),
+        state_(executor_->kv_blocks(), plan.slot_count, plan.block_count),
         admission_(plan.admission, vocabulary, &MonotonicClock::Get()),
         emitter_(config.emitter_threads, config.max_queued_requests + config.max_rows),
         sequences_(&admission_, &stats_, &emitter_, &state_),
-        pipeline_(Parts(vocabulary), plan.scheduler, plan.steps_in_flight, config.step_timeout) {
+        pipeline_(Parts(vocabulary, observer), plan.scheduler, plan.steps_in_flight,
+                  config.step_timeout) {
     stats_.rank_up.Set(1);
     thread_ = std::thread(&ThreadedEngine::Run, this);
   }
@@ -75,7 +76,7 @@ class ThreadedEngine : public Engine {
   }
 
  private:
-  StepPipeline::Parts Parts(const Vocabulary* vocabulary) {
+  StepPipeline::Parts Parts(const Vocabulary* vocabulary, StepObserver* observer) {
     return {.admission = &admission_,
             .executor = executor_.get(),
             .emitter = &emitter_,
@@ -85,7 +86,7 @@ class ThreadedEngine : public Engine {
             .vocabulary = vocabulary,
             .clock = &MonotonicClock::Get(),
             .device = device_.get(),
-            .observer = nullptr};
+            .observer = observer};
   }
 
   void Run() {
@@ -133,12 +134,13 @@ class ThreadedEngine : public Engine {
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineConfig& config,
                                                        std::unique_ptr<Device> device,
                                                        std::unique_ptr<DecoderModel> model,
-                                                       const Vocabulary* vocabulary) {
-  RALLY_ASSIGN_OR_RETURN(const EnginePlan plan, PlanEngine(config, *model));
+                                                       const Vocabulary* vocabulary,
+                                                       StepObserver* observer) {
+  RALLY_ASSIGN_OR_RETURN(const EnginePlan plan, PlanEngine(config, *model, device->memory()));
   RALLY_ASSIGN_OR_RETURN(auto executor, Executor::Create(device.get(), model.get(), plan.executor));
   RALLY_RETURN_IF_ERROR(WarmUp(plan, executor.get(), device.get(), vocabulary));
   return std::make_unique<ThreadedEngine>(config, plan, std::move(device), std::move(model),
-                                          std::move(executor), vocabulary);
+                                          std::move(executor), vocabulary, observer);
 }
 
 }  // namespace rally

@@ -19,25 +19,29 @@
 
 namespace rally {
 
+class StepObserver;
+
 // Names an accepted request; never reused within a process.
 using RequestKey = uint64_t;
 
-// Bytes that an engine holds from start to end.
+// Bytes that an engine holds.
 struct EngineMemory {
-  int64_t model_bytes = 0;  // parameters and activations
-  int64_t kv_pool_bytes = 0;
-  int64_t kv_pool_tokens = 0;  // positions that fit
+  int64_t model_bytes = 0;     // parameters and activations
+  int64_t kv_pool_bytes = 0;   // now; a growing pool may take more later
+  int64_t kv_pool_tokens = 0;  // positions that fit, at most
   int64_t step_bytes = 0;      // records, outcomes, slots and block tables
 };
 
 class Engine {
  public:
   // `device` and `model` belong to the engine from here on; the model was built on that device.
-  // `vocabulary` outlives the engine. Allocates everything that steps need and runs one step.
+  // `vocabulary` and `observer`, which may be null, outlive the engine. Allocates everything that
+  // steps need and runs one step.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(const EngineConfig& config,
                                                         std::unique_ptr<Device> device,
                                                         std::unique_ptr<DecoderModel> model,
-                                                        const Vocabulary* vocabulary);
+                                                        const Vocabulary* vocabulary,
+                                                        StepObserver* observer = nullptr);
   // Cancels what still runs, delivers every terminal event and joins the threads.
   virtual ~Engine() = default;
 

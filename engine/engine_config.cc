@@ -21,12 +21,16 @@ absl::Status EngineConfig::Validate() const {
            InRange("max_chunk_tokens", max_chunk_tokens, 1, max_step_tokens),
            InRange("context_tokens", context_tokens, 0, 1 << 24),
            InRange("kv_block_tokens", kv_block_tokens, 1, 1 << 20),
-           InRange("kv_pool_bytes", kv_pool_bytes, 1, 16 * kTiB),
+           InRange("kv_pool_bytes", kv_pool_bytes, 0, 16 * kTiB),
            InRange("max_queued_requests", max_queued_requests, 1, 1 << 20),
            InRange("max_queued_tokens", max_queued_tokens, 1, kTiB),
            InRange("emitter_threads", emitter_threads, 1, 64),
        }) {
     if (!status.ok()) return status;
+  }
+  if (!(kv_memory_fraction > 0 && kv_memory_fraction <= 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("kv_memory_fraction: ", kv_memory_fraction, " is not in (0, 1]"));
   }
   if (step_timeout <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError("step_timeout: it must be longer than zero");

@@ -8,11 +8,12 @@
 #include "engine/executor.h"
 #include "engine/model/decoder_model.h"
 #include "engine/scheduler.h"
+#include "kernels/device/device.h"
 
 namespace rally {
 
 struct EnginePlan {
-  int32_t block_count = 0;  // usable KV blocks
+  int32_t block_count = 0;  // usable KV blocks; what a growing pool may reach
   int32_t slot_count = 0;   // usable slots
   int32_t steps_in_flight = 0;
   SchedulerLimits scheduler;
@@ -20,7 +21,9 @@ struct EnginePlan {
   ExecutorOptions executor;
 };
 
-absl::StatusOr<EnginePlan> PlanEngine(const EngineConfig& config, const DecoderModel& model);
+// `memory` is what the device has once the model is loaded.
+absl::StatusOr<EnginePlan> PlanEngine(const EngineConfig& config, const DecoderModel& model,
+                                      const DeviceMemory& memory);
 
 }  // namespace rally
 

@@ -80,6 +80,8 @@ struct EngineStats {
   Gauge kv_blocks_held;
   Gauge kv_blocks_cached;
   Gauge kv_blocks_releasing;
+  Counter kv_pool_growths;   // of a growing pool, each at an admission
+  Counter kv_pool_refusals;  // growths for which the device had no memory
   Counter prompt_tokens;     // prefilled positions, recomputed ones included
   Counter generated_tokens;  // delivered to a request
   Counter surplus_rows;      // rows computed for a sequence that had ended

@@ -1,5 +1,6 @@
 #include "engine/executor.h"
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/plant.h"
 #include "engine/base/status_macros.h"
 
@@ -13,14 +14,29 @@ StepShape ShapeOf(const StepHeader& header) {
   return shape;
 }
 
+// Where memory has run out: for what, and what to change.
+absl::Status Explain(const absl::Status& status, absl::string_view what, absl::string_view remedy) {
+  if (!absl::IsResourceExhausted(status)) return status;
+  return absl::ResourceExhaustedError(
+      absl::StrCat(what, ": ", status.message(), "; lower ", remedy));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(Device* device, DecoderModel* model,
                                                            const ExecutorOptions& options) {
   std::unique_ptr<Executor> executor(new Executor(device, model, options));
-  RALLY_RETURN_IF_ERROR(executor->AllocateBuffers());
-  RALLY_RETURN_IF_ERROR(model->Prepare(options.limits, options.block_tokens));
-  RALLY_RETURN_IF_ERROR(executor->CaptureSteps());
+  RALLY_RETURN_IF_ERROR(
+      Explain(executor->AllocateBuffers(), "step buffers", "max_rows or max_step_tokens"));
+  RALLY_RETURN_IF_ERROR(Explain(model->Prepare(options.limits, options.block_tokens), "activations",
+                                "max_step_tokens or max_rows"));
+  RALLY_RETURN_IF_ERROR(Explain(executor->AllocateKvPool(), "KV pool",
+                                "kv_pool_bytes or kv_memory_fraction, or else max_rows or "
+                                "context_tokens"));
+  if (options.graphs) {
+    RALLY_RETURN_IF_ERROR(
+        Explain(executor->CaptureSteps(), "graphs", "kv_pool_bytes or kv_memory_fraction"));
+  }
   return executor;
 }
 
@@ -28,10 +44,11 @@ Executor::~Executor() {
   for (Half& half : halves_) {
     if (half.stream != nullptr) device_->Sync(*half.stream).IgnoreError();
   }
+  if (uploads_ != nullptr) device_->Sync(*uploads_).IgnoreError();
 }
 
 absl::StatusOr<std::unique_ptr<Buffer>> Executor::Allocate(Space space, size_t bytes) {
-  reserved_bytes_ += static_cast<int64_t>(bytes);
+  step_bytes_ += static_cast<int64_t>(bytes);
   return device_->Allocate(space, bytes);
 }
 
@@ -49,23 +66,32 @@ absl::Status Executor::AllocateBuffers() {
     RALLY_ASSIGN_OR_RETURN(half.record, Allocate(Space::kDevice, record_bytes));
     RALLY_ASSIGN_OR_RETURN(half.outcome, Allocate(Space::kDevice, outcome_bytes));
     RALLY_ASSIGN_OR_RETURN(half.computed, device_->NewEvent());
+    RALLY_ASSIGN_OR_RETURN(half.uploaded, device_->NewEvent());
+  }
+  if (options_.copy_streams) {
+    RALLY_ASSIGN_OR_RETURN(uploads_, device_->NewStream());
   }
   RALLY_ASSIGN_OR_RETURN(slots_, Allocate(Space::kDevice, sizeof(SlotState) * limits.slot_count));
   RALLY_ASSIGN_OR_RETURN(block_tables_,
                          Allocate(Space::kDevice, sizeof(int32_t) * limits.block_table_entries()));
-  const int64_t block_bytes = model_->KvBlockBytes(options_.block_tokens);
-  RALLY_ASSIGN_OR_RETURN(kv_, Allocate(Space::kDevice, block_bytes * options_.block_count));
+  return absl::OkStatus();
+}
+
+absl::Status Executor::AllocateKvPool() {
+  RALLY_ASSIGN_OR_RETURN(
+      kv_, KvPool::Create(device_, {.kind = options_.kv_pool,
+                                    .block_bytes = model_->KvBlockBytes(options_.block_tokens),
+                                    .max_blocks = options_.block_count}));
   return absl::OkStatus();
 }
 
 absl::Status Executor::CaptureSteps() {
   for (Half& half : halves_) {
-    const StepTensors tensors = Tensors(half);
-    RALLY_ASSIGN_OR_RETURN(
-        half.graphs,
-        GraphCache::Capture(*device_, *half.stream, options_.limits, [&](const StepShape& shape) {
-          model_->Forward(*half.stream, tensors, shape);
-        }));
+    const auto enqueue = [this, &half](const StepShape& shape) {
+      model_->Forward(*half.stream, Tensors(half), shape);
+    };
+    RALLY_ASSIGN_OR_RETURN(half.graphs,
+                           GraphCache::Capture(*device_, *half.stream, options_.limits, enqueue));
   }
   return device_->status();
 }
@@ -77,7 +103,7 @@ StepTensors Executor::Tensors(const Half& half) const {
   tensors.tables.slots = reinterpret_cast<SlotState*>(slots_->data());
   tensors.tables.block_tables = reinterpret_cast<int32_t*>(block_tables_->data());
   tensors.tables.max_blocks_per_slot = options_.limits.max_blocks_per_slot;
-  tensors.kv_base = kv_->data();
+  tensors.kv_base = kv_->base();
   return tensors;
 }
 
@@ -87,33 +113,68 @@ Executor::StepBuffer& Executor::BufferOf(uint64_t step) {
 
 Executor::Half& Executor::HalfOf(uint64_t step) { return halves_[step % 2]; }
 
+Stream& Executor::StreamOf(const Half& half) const {
+  return options_.copy_streams ? *halves_[0].stream : *half.stream;
+}
+
+absl::Status Executor::GrowKvPool(int32_t blocks, uint64_t next_step) {
+  const std::byte* base = kv_->base();
+  RALLY_RETURN_IF_ERROR(
+      kv_->Grow(kNullBlock + 1 + blocks, {.stream = &StreamOf(HalfOf(next_step)),
+                                          .after = HalfOf(next_step + 1).computed.get(),
+                                          .next_step = next_step}));
+  if (kv_->base() == base || RALLY_PLANT(GRAPH_KEPT_STALE)) return absl::OkStatus();
+  for (Half& half : halves_) half.graphs.MarkStale();
+  return absl::OkStatus();
+}
+
 void Executor::Launch(const StepPlan& plan) {
   StepBuffer& buffer = BufferOf(plan.step);
   StepRecordView record(buffer.record->data(), options_.limits);
   FillRecord(plan, &record);
 
   Half& half = HalfOf(plan.step);
+  if (options_.copy_streams) return LaunchBesideCopies(record, buffer, half);
   Half& previous = HalfOf(plan.step + 1);
   Stream& stream = *half.stream;
   // Rule 13: planted, the record lands in the half that the step in flight may still read.
   const Half& target = RALLY_PLANT(RECORD_NOT_DOUBLED) ? previous : half;
   stream.Copy(target.record->data(), buffer.record->data(), record.UsedBytes());
   stream.Wait(*previous.computed);
-  const StepShape shape = ShapeOf(*record.header);
+  Run(stream, half, *record.header);
+  stream.Record(*half.computed);
+  stream.Copy(buffer.outcome->data(), half.outcome->data(), half.outcome->size_bytes());
+  stream.Record(*buffer.delivered);
+}
+
+void Executor::Run(Stream& stream, Half& half, const StepHeader& header) {
+  const StepShape shape = ShapeOf(header);
   if (Graph* graph = half.graphs.Find(shape); graph != nullptr) {
     stream.Launch(*graph);
   } else {
     model_->Forward(stream, Tensors(half), shape);
   }
-  stream.Record(*half.computed);
-  stream.Copy(buffer.outcome->data(), half.outcome->data(), half.outcome->size_bytes());
-  stream.Record(*buffer.delivered);
+}
+
+// A record that went to the stream of the outcomes would wait there for the step in flight.
+void Executor::LaunchBesideCopies(const StepRecordView& record, StepBuffer& buffer, Half& half) {
+  Stream& steps = StreamOf(half);
+  Stream& outcomes = *halves_[1].stream;
+  uploads_->Copy(half.record->data(), buffer.record->data(), record.UsedBytes());
+  uploads_->Record(*half.uploaded);
+  steps.Wait(*half.uploaded);
+  Run(steps, half, *record.header);
+  steps.Record(*half.computed);
+  outcomes.Wait(*half.computed);
+  outcomes.Copy(buffer.outcome->data(), half.outcome->data(), half.outcome->size_bytes());
+  outcomes.Record(*buffer.delivered);
 }
 
 absl::StatusOr<StepOutcomeView> Executor::Join(uint64_t step, absl::Time deadline) {
   StepBuffer& buffer = BufferOf(step);
   RALLY_RETURN_IF_ERROR(buffer.delivered->SyncUntil(deadline));
   RALLY_RETURN_IF_ERROR(device_->status());
+  kv_->Complete(step);
   return StepOutcomeView(buffer.outcome->data(), options_.limits);
 }
 

@@ -35,23 +35,38 @@ bool Serves(const StepShape& graph, const StepShape& step) {
 
 }  // namespace
 
-absl::StatusOr<GraphCache> GraphCache::Capture(
-    Device& device, Stream& stream, const StepLimits& limits,
-    const std::function<void(const StepShape&)>& enqueue) {
+absl::StatusOr<GraphCache> GraphCache::Capture(Device& device, Stream& stream,
+                                               const StepLimits& limits, Enqueue enqueue) {
   GraphCache cache;
+  cache.device_ = &device;
+  cache.stream_ = &stream;
+  cache.enqueue_ = std::move(enqueue);
   for (const StepShape& shape : ShapesOf(device, limits)) {
-    RALLY_ASSIGN_OR_RETURN(auto graph, device.Capture(stream, [&] { enqueue(shape); }));
-    stream.Launch(*graph);
-    cache.entries_.push_back({shape, std::move(graph)});
+    Entry& entry = cache.entries_.emplace_back();
+    entry.shape = shape;
+    RALLY_RETURN_IF_ERROR(cache.Refresh(&entry));
+    stream.Launch(*entry.graph);
   }
   RALLY_RETURN_IF_ERROR(device.Sync(stream));
   return cache;
 }
 
-Graph* GraphCache::Find(const StepShape& shape) const {
+absl::Status GraphCache::Refresh(Entry* entry) {
+  RALLY_ASSIGN_OR_RETURN(entry->graph, device_->Capture(*stream_, [&] { enqueue_(entry->shape); }));
+  entry->stale = false;
+  return absl::OkStatus();
+}
+
+void GraphCache::MarkStale() {
+  for (Entry& entry : entries_) entry.stale = true;
+}
+
+Graph* GraphCache::Find(const StepShape& shape) {
   const auto it = std::find_if(entries_.begin(), entries_.end(),
                                [&](const Entry& e) { return Serves(e.shape, shape); });
-  return it == entries_.end() ? nullptr : it->graph.get();
+  if (it == entries_.end()) return nullptr;
+  if (it->stale && !Refresh(&*it).ok()) return nullptr;
+  return it->graph.get();
 }
 
 }  // namespace rally

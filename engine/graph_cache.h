@@ -18,20 +18,30 @@ namespace rally {
 
 class GraphCache {
  public:
-  // Captures with `enqueue` and replays each graph once, over the empty record that the half holds
-  // at start-up, so that the first real step pays for nothing.
-  static absl::StatusOr<GraphCache> Capture(Device& device, Stream& stream,
-                                            const StepLimits& limits,
-                                            const std::function<void(const StepShape&)>& enqueue);
+  using Enqueue = std::function<void(const StepShape&)>;
 
-  // The smallest graph that serves a step of this shape; null: launch it eagerly.
-  Graph* Find(const StepShape& shape) const;
+  // Captures with `enqueue` and replays each graph once, over the empty record that the half holds
+  // at start-up, so that the first real step pays for nothing. What is passed outlives the cache.
+  static absl::StatusOr<GraphCache> Capture(Device& device, Stream& stream,
+                                            const StepLimits& limits, Enqueue enqueue);
+
+  // The smallest graph that serves a step of this shape; null: launch it eagerly. A stale graph is
+  // captured anew first; no step in flight may use it.
+  Graph* Find(const StepShape& shape);
+  // An address that the graphs name has moved.
+  void MarkStale();
 
  private:
   struct Entry {
     StepShape shape;
     std::unique_ptr<Graph> graph;
+    bool stale = false;
   };
+  absl::Status Refresh(Entry* entry);
+
+  Device* device_ = nullptr;
+  Stream* stream_ = nullptr;
+  Enqueue enqueue_;
   std::vector<Entry> entries_;  // by rows
 };
 

@@ -7,10 +7,15 @@
 
 namespace rally {
 
-IdPool::IdPool(int32_t first, int32_t count) : first_(first), total_(count) {
-  free_.reserve(count);
-  releasing_.reserve(count);
-  for (int32_t i = count - 1; i >= 0; --i) free_.push_back(first + i);
+IdPool::IdPool(int32_t first, int32_t count, int32_t limit) : first_(first) {
+  free_.reserve(std::max(count, limit));
+  releasing_.reserve(std::max(count, limit));
+  GrowTo(count);
+}
+
+void IdPool::GrowTo(int32_t count) {
+  for (int32_t i = count - 1; i >= total_; --i) free_.push_back(first_ + i);
+  total_ = std::max(total_, count);
 }
 
 int32_t IdPool::Take() {

@@ -13,14 +13,16 @@ namespace rally {
 
 class IdPool {
  public:
-  // Ids first, first + 1, ..., first + count - 1.
-  IdPool(int32_t first, int32_t count);
+  // Ids first, first + 1, ..., first + count - 1. Growing to `limit` ids allocates nothing.
+  IdPool(int32_t first, int32_t count, int32_t limit = 0);
 
   int32_t total() const { return total_; }
   int32_t free() const { return static_cast<int32_t>(free_.size()); }
   int32_t releasing() const { return static_cast<int32_t>(releasing_.size()); }
   int32_t held() const { return held_; }
 
+  // The next ids become free, so that there are `count`.
+  void GrowTo(int32_t count);
   // Needs free() > 0.
   int32_t Take();
   // `last_step` is the newest launched step that names the id, 0 if none does.
@@ -40,7 +42,7 @@ class IdPool {
   };
 
   const int32_t first_;
-  const int32_t total_;
+  int32_t total_ = 0;
   int32_t held_ = 0;
   uint64_t completed_step_ = 0;
   std::vector<int32_t> free_;         // a stack: the id released last is warm in the caches

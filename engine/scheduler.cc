@@ -33,24 +33,29 @@ class Planner {
       : state_(state),
         limits_(limits),
         plan_(plan),
+        pool_blocks_(state.blocks.total()),
         free_blocks_(state.blocks.free()),
         coming_blocks_(state.blocks.releasing()),
         budget_(limits.max_step_tokens) {
     for (const Sequence* s : state.running) {
       if (s->state == SequenceState::kPreempting) coming_blocks_ += BlockCount(*s);
+      blocks_to_end_ += BlocksToEnd(*s);
     }
   }
 
   void AddDecodeRows() {
     for (Sequence* s : state_.running) {
       if (!Runs(*s) || !IsDecode(*s) || !MaySample(*s)) continue;
+      const int32_t first = limits_.kv_cache ? s->launched : 0;
+      const int32_t count = s->launched + 1 - first;
+      if (count > budget_) continue;  // a whole prefix that this step has no room for
       const int32_t need = NewBlocks(*s, 1, limits_.block_tokens);
       if (need > free_blocks_) {
         short_of_blocks_ = true;
         if (coming_blocks_ == 0) PreemptNewest();
         continue;
       }
-      AddRow(s, 1, need, false);
+      AddRow({.sequence = s, .first_position = first, .token_count = count, .new_blocks = need});
     }
   }
 
@@ -58,7 +63,7 @@ class Planner {
     for (Sequence* s : state_.running) {
       if (budget_ == 0) return;
       if (!Runs(*s) || IsDecode(*s)) continue;
-      AddRow(s, ChunkOf(*s), 0, true);  // its blocks were taken when it was admitted
+      AddRow(PrefillRow(s, 0));  // its blocks were taken when it was admitted
     }
   }
 
@@ -68,15 +73,20 @@ class Planner {
     int32_t free_slots = state_.slots.free();
     for (Sequence* s : state_.waiting) {
       if (running == limits_.max_rows || free_slots == 0 || budget_ == 0) return;
+      if (!limits_.kv_cache && ChunkOf(*s) < Remaining(*s)) return;
       const int32_t need = BlocksFor(s->known(), limits_.block_tokens);
+      const int32_t grown = Growth(*s, running);
+      const int32_t free_blocks = free_blocks_ + grown;
       // One block of headroom for each running row, so that admitting does not force a preemption
       // on the next block edge.
-      if (need + running > free_blocks_ && !(running == 0 && need <= free_blocks_)) {
+      if (need + running > free_blocks && !(running == 0 && need <= free_blocks)) {
         if (running == 0 && !state_.InFlight() && coming_blocks_ == 0) plan_->rejected = s;
         return;
       }
+      Grow(grown);
+      blocks_to_end_ += BlocksToEnd(*s);
       plan_->admitted.push_back(s);
-      AddRow(s, ChunkOf(*s), need, true);
+      AddRow(PrefillRow(s, need));
       ++running;
       --free_slots;
     }
@@ -95,6 +105,25 @@ class Planner {
     return std::min({Remaining(s), limits_.max_chunk_tokens, budget_});
   }
 
+  // Of a sequence's whole length; its last token needs none.
+  int32_t BlocksToEnd(const Sequence& s) const {
+    return BlocksFor(std::max(1, s.prompt_count + s.output_limit - 1), limits_.block_tokens);
+  }
+
+  // What the pool grows by if `s` is admitted beside `running` others: see the headroom in Admit.
+  int32_t Growth(const Sequence& s, int32_t running) const {
+    const int64_t wanted = blocks_to_end_ + BlocksToEnd(s) + running;
+    return static_cast<int32_t>(
+        std::max<int64_t>(0, std::min<int64_t>(wanted, limits_.max_blocks) - pool_blocks_));
+  }
+
+  void Grow(int32_t blocks) {
+    if (blocks == 0) return;
+    free_blocks_ += blocks;
+    pool_blocks_ += blocks;
+    plan_->pool_blocks = pool_blocks_;
+  }
+
   // The newest running sequence leaves the plan; older rows, which may be planned already, stay.
   void PreemptNewest() {
     for (auto it = state_.running.rbegin(); it != state_.running.rend(); ++it) {
@@ -105,27 +134,31 @@ class Planner {
     }
   }
 
-  void AddRow(Sequence* s, int32_t token_count, int32_t new_blocks, bool prefill) {
-    PlanRow row;
-    row.sequence = s;
-    row.first_position = s->launched;
-    row.token_count = token_count;
-    row.new_blocks = new_blocks;
-    row.prefill = prefill;
-    row.samples = s->launched + token_count >= s->known();
+  PlanRow PrefillRow(Sequence* s, int32_t new_blocks) const {
+    return {.sequence = s,
+            .first_position = s->launched,
+            .token_count = ChunkOf(*s),
+            .new_blocks = new_blocks,
+            .prefill = true};
+  }
+
+  void AddRow(PlanRow row) {
+    row.samples = row.end() >= row.sequence->known();
     plan_->rows.push_back(row);
-    plan_->token_count += token_count;
+    plan_->token_count += row.token_count;
     plan_->sample_count += row.samples ? 1 : 0;
-    free_blocks_ -= new_blocks;
-    budget_ -= token_count;
+    free_blocks_ -= row.new_blocks;
+    budget_ -= row.token_count;
   }
 
   const SchedulerState& state_;
   const SchedulerLimits& limits_;
   StepPlan* const plan_;
+  int32_t pool_blocks_;  // with what this plan grows by
   int32_t free_blocks_;
-  int32_t coming_blocks_;  // releasing, or of sequences that are being preempted
-  int32_t budget_;         // tokens
+  int64_t blocks_to_end_ = 0;  // of all that run
+  int32_t coming_blocks_;      // releasing, or of sequences that are being preempted
+  int32_t budget_;             // tokens
   bool short_of_blocks_ = false;
 };
 
@@ -176,7 +209,7 @@ void Commit(StepPlan* plan, SchedulerState* state) {
   for (PlanRow& row : plan->rows) {
     Sequence* s = row.sequence;
     for (int32_t i = 0; i < row.new_blocks; ++i) s->blocks.push_back(state->blocks.Take());
-    s->launched += row.token_count;
+    s->launched = row.end();
     s->last_step = plan->step;
     row.generation = s->generation;
   }

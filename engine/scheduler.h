@@ -9,6 +9,9 @@
 // on; then the queue's head is admitted while a slot and the blocks of its whole known text are
 // free. A decode row that lacks a block waits one step if blocks are on their way; else the newest
 // sequence gives up its blocks and is computed again later (preemption by recompute).
+//
+// A pool that may grow does so when a sequence is admitted and at no other time (rule 11), so far
+// that all that run then can reach their ends.
 #ifndef RALLY_ENGINE_SCHEDULER_H_
 #define RALLY_ENGINE_SCHEDULER_H_
 
@@ -27,12 +30,14 @@ struct SchedulerLimits {
   int32_t max_step_tokens = 0;
   int32_t max_chunk_tokens = 0;
   int32_t block_tokens = 0;
+  int32_t max_blocks = 0;  // that a pool may grow to; 0: it does not
+  bool kv_cache = true;    // false: a row is all positions from 0 on, in one step
 };
 
 // The sequences and what they own. Engine thread only.
 struct SchedulerState {
-  SchedulerState(int32_t block_count, int32_t slot_count)
-      : blocks(kNullBlock + 1, block_count), slots(kNullSlot + 1, slot_count) {}
+  SchedulerState(int32_t block_count, int32_t slot_count, int32_t max_blocks = 0)
+      : blocks(kNullBlock + 1, block_count, max_blocks), slots(kNullSlot + 1, slot_count) {}
 
   std::deque<Sequence*> waiting;   // by key: arrival order, preempted ones included
   std::vector<Sequence*> running;  // by key; kRunning and kPreempting

@@ -45,10 +45,10 @@ void SequenceTable::Apply(const StepEffects& effects, absl::Time now) {
         break;
       case RowEffect::Kind::kPrefill:
       case RowEffect::Kind::kFailed:
-        s->confirmed += effect.positions;
+        s->confirmed = effect.confirmed;
         break;
       case RowEffect::Kind::kToken:
-        s->confirmed += effect.positions;
+        s->confirmed = effect.confirmed;
         ApplyToken(effect, now);
         break;
     }

@@ -84,7 +84,7 @@ void Resolve(const StepPlan& plan, const StepOutcomeView& outcome, const Vocabul
   for (const PlanRow& row : plan.rows) {
     RowEffect effect;
     effect.sequence = row.sequence;
-    effect.positions = row.token_count;
+    effect.confirmed = row.end();
     if (row.sequence->state == SequenceState::kEnded) {
       effect.kind = RowEffect::Kind::kSurplus;
       sample += row.samples ? 1 : 0;

@@ -33,7 +33,7 @@ struct RowEffect {
   };
   Kind kind = Kind::kPrefill;
   Sequence* sequence = nullptr;
-  int32_t positions = 0;
+  int32_t confirmed = 0;  // positions, after the row
   int32_t token = 0;
   StopMatcher::State stop_state;  // after the token
   int64_t text_bytes = 0;         // after the token

@@ -64,6 +64,10 @@ void StepPipeline::EndCancelled(const CancelMessage& message, absl::Time now) {
 bool StepPipeline::LaunchNext() {
   PlannedStep& next = PlanOf(parts_.state->launched_step + 1);
   Schedule(*parts_.state, limits_, &next.plan);
+  if (next.plan.pool_blocks > 0) {
+    GrowPool(next.plan.pool_blocks);
+    Schedule(*parts_.state, limits_, &next.plan);
+  }
   starved_ = !next.plan.HasRows();
   if (!next.plan.HasEffects()) return false;
   Commit(&next.plan, parts_.state);
@@ -83,6 +87,21 @@ bool StepPipeline::LaunchNext() {
   return true;
 }
 
+// Where the device has too little memory left, the pool takes what it gets and grows no more.
+void StepPipeline::GrowPool(int32_t wanted) {
+  SchedulerState& state = *parts_.state;
+  const int32_t had = state.blocks.total();
+  int32_t blocks = wanted;
+  while (blocks > had && !parts_.executor->GrowKvPool(blocks, state.launched_step + 1).ok()) {
+    blocks = had + (blocks - had) / 2;
+  }
+  state.blocks.GrowTo(parts_.executor->kv_blocks());
+  if (blocks > had) parts_.stats->kv_pool_growths.Add();
+  if (blocks == wanted) return;
+  parts_.stats->kv_pool_refusals.Add();
+  limits_.max_blocks = state.blocks.total();
+}
+
 absl::Status StepPipeline::JoinOldest() {
   const uint64_t step = parts_.state->completed_step + 1;
   RALLY_ASSIGN_OR_RETURN(const StepOutcomeView outcome,
@@ -92,6 +111,7 @@ absl::Status StepPipeline::JoinOldest() {
   parts_.sequences->Apply(effects_, parts_.clock->Now());
   CompleteStep(step, parts_.state);
   idle_.OnStep(outcome.header->start_ns, outcome.header->end_ns, planned.runnable_since_ns);
+  if (parts_.observer != nullptr) parts_.observer->OnJoin(planned.plan, *outcome.header);
   for (const PlanRow& row : planned.plan.rows) {
     if (row.prefill) parts_.stats->prompt_tokens.Add(row.token_count);
   }

@@ -22,11 +22,13 @@
 
 namespace rally {
 
-// Sees every step as it is launched: traces and tests.
+// Sees every step as it is launched and as it is joined: traces, benchmarks and tests. Called on
+// the engine thread between two steps, so it must be quick.
 class StepObserver {
  public:
   virtual ~StepObserver() = default;
-  virtual void OnLaunch(const StepPlan& plan) = 0;
+  virtual void OnLaunch(const StepPlan& plan) {}
+  virtual void OnJoin(const StepPlan& plan, const OutcomeHeader& outcome) {}
 };
 
 class StepPipeline {
@@ -61,12 +63,13 @@ class StepPipeline {
   void ReadInbox();
   void EndCancelled(const CancelMessage& message, absl::Time now);
   bool LaunchNext();
+  void GrowPool(int32_t wanted);
   absl::Status JoinOldest();
   void PublishGauges();
   PlannedStep& PlanOf(uint64_t step) { return plans_[step % kStepRing]; }
 
   const Parts parts_;
-  const SchedulerLimits limits_;
+  SchedulerLimits limits_;
   const uint64_t steps_in_flight_;
   const absl::Duration step_timeout_;
   IdleAccounting idle_;

@@ -18,6 +18,8 @@ struct PlanRow {
   bool prefill = false;     // the tokens are known ids that catch up, not the newest one
   bool samples = false;     // the row's last token makes an output token
   uint32_t generation = 0;  // of the slot at launch, set by Commit
+
+  int32_t end() const { return first_position + token_count; }
 };
 
 struct StepPlan {
@@ -28,6 +30,7 @@ struct StepPlan {
   Sequence* rejected = nullptr;      // can never run (rule 8)
   int32_t token_count = 0;
   int32_t sample_count = 0;
+  int32_t pool_blocks = 0;  // that the KV pool must have grown to before the commit; 0: enough
 
   bool HasRows() const { return !rows.empty(); }
   bool HasEffects() const { return HasRows() || !preempted.empty() || rejected != nullptr; }
@@ -44,6 +47,7 @@ struct StepPlan {
     rejected = nullptr;
     token_count = 0;
     sample_count = 0;
+    pool_blocks = 0;
   }
 };
 

@@ -37,7 +37,7 @@ absl::Status WarmUp(const EnginePlan& plan, Executor* executor, const Device* de
                     const Vocabulary* vocabulary) {
   constexpr int32_t kTokens = 4;  // both streams twice
   EngineStats stats;
-  SchedulerState state(plan.block_count, plan.slot_count);
+  SchedulerState state(executor->kv_blocks(), plan.slot_count, plan.block_count);
   Admission::Limits limits = plan.admission;
   limits.emitters = 1;
   Admission admission(limits, vocabulary, &MonotonicClock::Get());

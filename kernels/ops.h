@@ -315,8 +315,8 @@ struct OpTable {
   // Start-up only; null: the device has no such op for this model.
   absl::StatusOr<std::unique_ptr<DecodeStack>> (*make_decode_stack)(
       Device&, const DecodeStackModel&) = nullptr;
-  // Start-up only. `max_rows` is the largest row count that this weight will be used with.
-  absl::StatusOr<std::unique_ptr<Weight>> (*make_weight)(Device&, DType dtype, int32_t max_rows,
+  // Start-up only.
+  absl::StatusOr<std::unique_ptr<Weight>> (*make_weight)(Device&, DType dtype,
                                                          const RowSource&) = nullptr;
   // Start-up only: fills a device buffer with rows in `dtype`, row-major.
   absl::Status (*upload)(Device&, DType dtype, const RowSource&, void* dst) = nullptr;

@@ -60,7 +60,7 @@ absl::StatusOr<DeviceRanks> OpenCuda(std::optional<int> ranks) {
   if (count == 0) return absl::UnavailableError(absl::StrCat("--devices: ", why_none));
   if (ranks.value_or(1) > count) {
     return absl::UnavailableError(
-        absl::StrCat("--devices: ", *ranks, " GPUs were asked for, this machine has ", count));
+        absl::StrCat("--devices: ", *ranks, " GPUs were asked for, ", count, " can be seen here"));
   }
   DeviceRanks opened;
   opened.kind = DeviceKind::kCuda;

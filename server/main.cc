@@ -86,15 +86,8 @@ InferenceService::Options ServiceOptions(const ServerConfig& config) {
   return options;
 }
 
-// The engine names its limits as the flags are called, but for the spelling: max_rows, --max-rows.
-std::string FlagMessage(const absl::Status& status) {
-  std::string text(status.message());
-  std::replace(text.begin(), text.begin() + std::min(text.find(':'), text.size()), '_', '-');
-  return "--" + text;
-}
-
 int Fail(ExitCode code, const absl::Status& status) {
-  spdlog::error("{}", std::string(status.message()));
+  spdlog::error("{}", WithFlagNames(std::string(status.message())));
   return code;
 }
 
@@ -152,7 +145,8 @@ int Main(int argc, char** argv) {
       break;
   }
   if (const absl::Status limits = parsed.config.engine.Validate(); !limits.ok()) {
-    std::fprintf(stderr, "rally-server: %s\n", FlagMessage(limits).c_str());
+    std::fprintf(stderr, "rally-server: %s\n",
+                 WithFlagNames(std::string(limits.message())).c_str());
     return kBadConfig;
   }
   spdlog::set_default_logger(spdlog::stderr_color_mt("rally"));

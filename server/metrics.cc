@@ -154,6 +154,11 @@ void AddStepFamilies(RankFamilies& out) {
        {"cached", [](const S& s) { return static_cast<double>(s.kv_blocks_cached.value()); }},
        {"releasing",
         [](const S& s) { return static_cast<double>(s.kv_blocks_releasing.value()); }}});
+  out.Counter("rally_kv_pool_growths_total", "Growths of a KV pool that is not fixed.",
+              [](const S& s) { return s.kv_pool_growths.value(); });
+  out.Counter("rally_kv_pool_refusals_total",
+              "Growths for which the device had no memory; the pool grows no more then.",
+              [](const S& s) { return s.kv_pool_refusals.value(); });
   out.Counter("rally_steps_total", "Model steps run.", [](const S& s) { return s.steps.value(); });
   out.Histogram("rally_step_duration_seconds", "Start to end of a step, by device stamps.",
                 &S::step_time);

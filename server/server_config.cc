@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <utility>
@@ -13,6 +14,9 @@ namespace {
 // Values as they are written; turned into their types after the parse.
 struct RawFlags {
   std::string loop = "pingpong";
+  std::string kv_pool = "fixed";
+  std::string kv_cache = "on";
+  std::string graphs = "on";
   int32_t max_chunk_tokens = 0;
   std::string step_timeout = "60s";
   std::string slow_reader_timeout = "30s";
@@ -70,9 +74,36 @@ void AddModelFlags(CLI::App& app, ServerConfig& config) {
       ->group("Model");
 }
 
+void AddKvFlags(CLI::App& app, EngineConfig& engine, RawFlags& raw) {
+  app.add_option("--kv-pool", raw.kv_pool,
+                 "fixed: all of the KV pool at start; mapped: it grows in place as requests are "
+                 "admitted; realloc: it grows by copying, for comparison")
+      ->check(CLI::IsMember({"fixed", "mapped", "realloc"}))
+      ->group("Engine");
+  app.add_option("--kv-pool-bytes", engine.kv_pool_bytes,
+                 "Most that the KV pool of a rank takes, such as 256MiB; 0: on a GPU what "
+                 "--kv-memory-fraction says, on the host 256MiB")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 44))
+      ->group("Engine");
+  app.add_option("--kv-memory-fraction", engine.kv_memory_fraction,
+                 "Share of the GPU memory left beside the model that the KV pool may take")
+      ->check(CLI::Range(0.01, 1.0))
+      ->group("Engine");
+  app.add_option("--kv-cache", raw.kv_cache,
+                 "off: each step computes whole prefixes anew, for comparison; needs "
+                 "--max-step-tokens of a context at least")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->group("Engine");
+}
+
 void AddEngineFlags(CLI::App& app, EngineConfig& engine, RawFlags& raw) {
   app.add_option("--loop", raw.loop, "pingpong: launch a step before the last one's end is seen")
       ->check(CLI::IsMember({"pingpong", "sync"}))
+      ->group("Engine");
+  app.add_option("--graphs", raw.graphs,
+                 "off: each op of a step is launched on its own, for comparison")
+      ->check(CLI::IsMember({"on", "off"}))
       ->group("Engine");
   app.add_option("--max-rows", engine.max_rows, "Sequences that run at once")
       ->check(From(1))
@@ -80,8 +111,9 @@ void AddEngineFlags(CLI::App& app, EngineConfig& engine, RawFlags& raw) {
   app.add_option("--max-step-tokens", engine.max_step_tokens, "Tokens of one step")
       ->check(From(1))
       ->group("Engine");
-  app.add_option("--max-chunk-tokens", engine.max_chunk_tokens, "Tokens of one prompt in one step")
-      ->check(From(1))
+  app.add_option("--max-chunk-tokens", raw.max_chunk_tokens,
+                 "Tokens of one prompt in one step; 0: those of a step")
+      ->check(From(0))
       ->group("Engine");
   app.add_option("--context-tokens", engine.context_tokens,
                  "Prompt and output together; 0: the model's")
@@ -90,10 +122,7 @@ void AddEngineFlags(CLI::App& app, EngineConfig& engine, RawFlags& raw) {
   app.add_option("--kv-block-tokens", engine.kv_block_tokens, "Positions of a KV block")
       ->check(From(1))
       ->group("Engine");
-  app.add_option("--kv-pool-bytes", engine.kv_pool_bytes, "KV pool of a rank, such as 256MiB")
-      ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 50))
-      ->group("Engine");
+  AddKvFlags(app, engine, raw);
   app.add_option("--max-queued-requests", engine.max_queued_requests, "Requests that may wait")
       ->check(From(0))
       ->group("Engine");
@@ -154,6 +183,11 @@ void AddServerFlags(CLI::App& app, ServerConfig& config, RawFlags& raw) {
 
 void ApplyRaw(const RawFlags& raw, ServerConfig& config) {
   config.engine.loop = raw.loop == "sync" ? LoopKind::kSync : LoopKind::kPingPong;
+  config.engine.kv_pool = raw.kv_pool == "mapped"    ? KvPoolKind::kMapped
+                          : raw.kv_pool == "realloc" ? KvPoolKind::kReallocated
+                                                     : KvPoolKind::kFixed;
+  config.engine.kv_cache = raw.kv_cache == "on";
+  config.engine.graphs = raw.graphs == "on";
   config.engine.max_chunk_tokens =
       raw.max_chunk_tokens > 0 ? raw.max_chunk_tokens : config.engine.max_step_tokens;
   config.engine.step_timeout = ToDuration(raw.step_timeout);
@@ -203,7 +237,37 @@ constexpr const char* kFooter =
     "Exit status: 0 drained, 2 bad configuration, 3 the model cannot be served, 4 the last device\n"
     "rank was lost, 5 an address cannot be bound.\n";
 
+// How the engine calls what flags set.
+constexpr std::string_view kEngineNames[] = {
+    "max_rows",        "max_step_tokens", "max_chunk_tokens",   "context_tokens",
+    "kv_block_tokens", "kv_pool_bytes",   "kv_memory_fraction", "kv_cache",
+    "step_timeout",    "emitter_threads", "max_queued_tokens",  "max_queued_requests"};
+
+std::string FlagOf(std::string_view name) {
+  std::string flag = "--" + std::string(name);
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  return flag;
+}
+
+bool IsWordChar(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == '/';
+}
+
 }  // namespace
+
+std::string WithFlagNames(std::string_view message) {
+  std::string out;
+  for (size_t i = 0; i < message.size();) {
+    size_t end = i;
+    while (end < message.size() && IsWordChar(message[end])) ++end;
+    const std::string_view word = message.substr(i, std::max<size_t>(1, end - i));
+    const bool is_name =
+        std::find(std::begin(kEngineNames), std::end(kEngineNames), word) != std::end(kEngineNames);
+    out += is_name ? FlagOf(word) : std::string(word);
+    i += word.size();
+  }
+  return out;
+}
 
 ConfigResult ParseServerConfig(const std::vector<std::string>& args,
                                const std::vector<std::string>& environment) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -49,6 +50,9 @@ struct ConfigResult {
 // `args` without the program's name; `environment` as in environ, "NAME=value" each.
 ConfigResult ParseServerConfig(const std::vector<std::string>& args,
                                const std::vector<std::string>& environment);
+
+// The engine names its limits as its configuration does (max_rows); users know flags (--max-rows).
+std::string WithFlagNames(std::string_view message);
 
 }  // namespace rally
 

@@ -68,23 +68,29 @@ double Megabytes(int64_t bytes) { return static_cast<double>(bytes) * 1e-6; }
 void LogMemory(const Engine& engine, int32_t block_tokens) {
   const EngineMemory m = engine.memory();
   spdlog::info(
-      "{}: reserves {:.0f} MB: model {:.0f} MB, KV pool {:.0f} MB ({} tokens in blocks of {}), "
-      "step "
-      "buffers {:.1f} MB",
+      "{}: reserves {:.0f} MB: model {:.0f} MB, KV pool {:.0f} MB (at most {} tokens in blocks of "
+      "{}), step buffers {:.1f} MB",
       engine.device_name(), Megabytes(m.model_bytes + m.kv_pool_bytes + m.step_bytes),
       Megabytes(m.model_bytes), Megabytes(m.kv_pool_bytes), m.kv_pool_tokens, block_tokens,
       Megabytes(m.step_bytes));
+}
+
+absl::Status ExplainWeights(const absl::Status& status, DType dtype) {
+  if (!absl::IsResourceExhausted(status)) return status;
+  return absl::ResourceExhaustedError(
+      absl::StrCat("weights in ", std::string(DTypeName(dtype)), ": ", status.message(), "; take ",
+                   dtype == DType::kF32 ? "--dtype bf16 or " : "", "a smaller model"));
 }
 
 absl::StatusOr<std::unique_ptr<Engine>> StartEngine(const ServerConfig& config,
                                                     std::unique_ptr<Device> device, DType dtype,
                                                     ModelSource source,
                                                     const ServingModel& serving) {
-  RALLY_ASSIGN_OR_RETURN(auto model, Transformer::Create(*device, std::move(source), dtype,
-                                                         LogProgress(device->name())));
+  auto model = Transformer::Create(*device, std::move(source), dtype, LogProgress(device->name()));
+  if (!model.ok()) return ExplainWeights(model.status(), dtype);
   EngineConfig engine = config.engine;
   engine.eos_ids = serving.config.eos_ids;
-  RALLY_ASSIGN_OR_RETURN(auto started, Engine::Create(engine, std::move(device), std::move(model),
+  RALLY_ASSIGN_OR_RETURN(auto started, Engine::Create(engine, std::move(device), *std::move(model),
                                                       &serving.tokenizer->vocabulary()));
   LogMemory(*started, engine.kv_block_tokens);
   return started;

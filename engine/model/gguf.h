@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/base/input_file.h"
 #include "engine/model/gguf_types.h"
-#include "engine/model/input_file.h"
 #include "nlohmann/json.hpp"
 
 namespace rally {

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "engine/model/input_file.h"
+#include "engine/base/input_file.h"
 #include "nlohmann/json.hpp"
 
 namespace rally {

@@ -9,12 +9,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "engine/base/checked_json.h"
+#include "engine/base/input_file.h"
 #include "engine/base/status_macros.h"
-#include "engine/model/checked_json.h"
 #include "engine/model/field_reader.h"
 #include "engine/model/hf_foreign_fields.h"
 #include "engine/model/hf_rope.h"
-#include "engine/model/input_file.h"
 #include "engine/model/model_config_limits.h"
 
 namespace rally {

@@ -60,14 +60,14 @@ class VectorArena {
 
 class Loader {
  public:
-  Loader(Device& device, DType dtype, const LoadProgress& progress, int32_t context, int32_t total)
-      : device_(device), dtype_(dtype), progress_(progress), context_(context), total_(total) {}
+  Loader(Device& device, DType dtype, const LoadProgress& progress, int32_t total)
+      : device_(device), dtype_(dtype), progress_(progress), total_(total) {}
 
   // Sources are taken by value: each is freed when its parameter is on the device.
   absl::Status LoadWeight(std::unique_ptr<RowSource> source, const char* name,
                           std::unique_ptr<Weight>* weight) {
     if (source == nullptr) return Missing(name);
-    RALLY_ASSIGN_OR_RETURN(*weight, device_.ops().make_weight(device_, dtype_, context_, *source));
+    RALLY_ASSIGN_OR_RETURN(*weight, device_.ops().make_weight(device_, dtype_, *source));
     Step();
     return absl::OkStatus();
   }
@@ -97,7 +97,6 @@ class Loader {
   Device& device_;
   const DType dtype_;
   const LoadProgress& progress_;
-  const int32_t context_;
   const int32_t total_;
   int32_t done_ = 0;
 };
@@ -129,7 +128,7 @@ absl::StatusOr<Parameters> Parameters::Load(Device& device, ModelSource source, 
   const ModelConfig& config = source.config;
   constexpr int32_t kWeightsOfLayer = 4;
   const int32_t total = 2 + (config.learned_positions ? 1 : 0) + kWeightsOfLayer * config.layers;
-  Loader loader(device, dtype, progress, config.context_length, total);
+  Loader loader(device, dtype, progress, total);
   VectorArena arena;
   Parameters p;
   RALLY_RETURN_IF_ERROR(loader.LoadTable(std::move(source.token_embedding), "token embedding",

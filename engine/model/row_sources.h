@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/model/input_file.h"
+#include "engine/base/input_file.h"
 #include "kernels/ops.h"
 
 namespace rally {

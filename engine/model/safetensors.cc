@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "engine/base/checked_json.h"
 #include "engine/base/status_macros.h"
-#include "engine/model/checked_json.h"
 
 namespace rally {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/model/input_file.h"
+#include "engine/base/input_file.h"
 
 namespace rally {
 

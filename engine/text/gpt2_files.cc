@@ -8,11 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "engine/base/input_file.h"
 #include "engine/base/status_macros.h"
 #include "engine/text/absl_view.h"
 #include "engine/text/byte_level_bpe.h"
 #include "engine/text/json_view.h"
-#include "engine/text/read_file.h"
 #include "engine/text/spelled_bpe.h"
 
 namespace rally {
@@ -21,8 +21,9 @@ namespace {
 constexpr std::string_view kEndOfText = "<|endoftext|>";
 
 absl::Status ReadVocabulary(const std::string& path, SpelledBpe& spelled) {
-  RALLY_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
-  RALLY_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJson(text, path));
+  RALLY_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
+  RALLY_ASSIGN_OR_RETURN(const nlohmann::json json,
+                         ParseJsonObject(text, path, kTokenizerJsonLimits));
   RALLY_ASSIGN_OR_RETURN(const auto fields, JsonView(json, absl::StrCat(path, ":")).Object());
   for (const auto& [piece, id_view] : fields) {
     RALLY_ASSIGN_OR_RETURN(const int64_t id, id_view.Integer());
@@ -32,7 +33,7 @@ absl::Status ReadVocabulary(const std::string& path, SpelledBpe& spelled) {
 }
 
 absl::Status ReadMerges(const std::string& path, SpelledBpe& spelled) {
-  RALLY_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
+  RALLY_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
   int64_t number = 0;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     ++number;

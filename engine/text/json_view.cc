@@ -1,7 +1,5 @@
 #include "engine/text/json_view.h"
 
-#include <stdexcept>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/text/absl_view.h"
@@ -9,26 +7,12 @@
 namespace rally {
 namespace {
 
-constexpr int kMaxDepth = 32;
-
 const nlohmann::json& Null() {
   static const nlohmann::json null;
   return null;
 }
 
 }  // namespace
-
-absl::StatusOr<nlohmann::json> ParseJson(std::string_view text, std::string_view source) {
-  const auto check_depth = [](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
-    if (depth > kMaxDepth) throw std::length_error("nested too deeply");
-    return true;
-  };
-  try {
-    return nlohmann::json::parse(text, check_depth);
-  } catch (const std::exception& error) {
-    return absl::InvalidArgumentError(absl::StrCat(AbslView(source), ": ", error.what()));
-  }
-}
 
 JsonView JsonView::operator[](std::string_view name) const {
   const std::string where =

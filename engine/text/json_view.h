@@ -11,11 +11,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/base/checked_json.h"
 
 namespace rally {
 
-// INVALID_ARGUMENT, with the offset, if `text` is not JSON or is nested deeper than 32 levels.
-absl::StatusOr<nlohmann::json> ParseJson(std::string_view text, std::string_view source);
+// Of tokenizer files: the largest vocabularies and merge lists have some 2 million values.
+inline constexpr JsonLimits kTokenizerJsonLimits = {.max_depth = 32, .max_values = 8'000'000};
 
 // A view: the document outlives it. Absent fields and null are the same.
 class JsonView {

@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "engine/base/input_file.h"
 #include "engine/base/status_macros.h"
 #include "engine/text/byte_level_bpe.h"
-#include "engine/text/read_file.h"
 #include "engine/text/spelled_bpe.h"
 
 namespace rally {
@@ -20,7 +20,7 @@ namespace {
 constexpr int32_t kEndOfTextId = 50256;
 
 absl::StatusOr<std::vector<std::string>> ReadRanks(const std::string& path) {
-  RALLY_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
+  RALLY_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
   std::vector<std::string> pieces;
   int64_t number = 0;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {

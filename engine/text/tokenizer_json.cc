@@ -8,9 +8,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/input_file.h"
 #include "engine/base/status_macros.h"
 #include "engine/text/json_view.h"
-#include "engine/text/read_file.h"
 #include "engine/text/spelled_bpe.h"
 #include "engine/text/tokenizer_json_pipeline.h"
 
@@ -98,10 +98,11 @@ absl::StatusOr<std::vector<int32_t>> ReadEosIds(const std::string& path,
                                                 const SpelledBpe& spelled) {
   const std::string config_path =
       (std::filesystem::path(path).parent_path() / "tokenizer_config.json").string();
-  const absl::StatusOr<std::string> text = ReadWholeFile(config_path);
+  const absl::StatusOr<std::string> text = ReadTextFile(config_path);
   if (absl::IsNotFound(text.status())) return std::vector<int32_t>();
   RALLY_RETURN_IF_ERROR(text.status());
-  RALLY_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJson(*text, config_path));
+  RALLY_ASSIGN_OR_RETURN(const nlohmann::json json,
+                         ParseJsonObject(*text, config_path, kTokenizerJsonLimits));
   const JsonView field = JsonView(json, absl::StrCat(config_path, ":"))["eos_token"];
   if (field.is_null()) return std::vector<int32_t>();
   // A plain string, or an added token as an object.
@@ -160,8 +161,9 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(const JsonView& root,
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizerJson(const std::string& path) {
-  RALLY_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
-  RALLY_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJson(text, path));
+  RALLY_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
+  RALLY_ASSIGN_OR_RETURN(const nlohmann::json json,
+                         ParseJsonObject(text, path, kTokenizerJsonLimits));
   return MakeTokenizer(JsonView(json, absl::StrCat(path, ":")), path);
 }
 

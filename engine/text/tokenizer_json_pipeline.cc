@@ -17,7 +17,7 @@ struct Part {
 };
 
 // The parts of a pipeline stage: none for null, those in `list_name` of a Sequence, else one.
-// Sequences may be nested; ParseJson bounds the depth.
+// Sequences may be nested; kTokenizerJsonLimits bounds the depth.
 absl::StatusOr<std::vector<Part>> ReadParts(const JsonView& stage, std::string_view list_name) {
   std::vector<Part> parts;
   if (stage.is_null()) return parts;

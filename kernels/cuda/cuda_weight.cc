@@ -73,7 +73,7 @@ absl::Status CopyRows(Device& device, DType dtype, const RowSource& source, int6
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Weight>> MakeCudaWeight(Device& device, DType dtype, int32_t,
+absl::StatusOr<std::unique_ptr<Weight>> MakeCudaWeight(Device& device, DType dtype,
                                                        const RowSource& source) {
   if (absl::Status status = CheckSource(source); !status.ok()) return status;
   auto weight = std::make_unique<CudaWeight>();

@@ -32,7 +32,7 @@ struct CudaWeight final : Weight {
 };
 
 absl::StatusOr<std::unique_ptr<Weight>> MakeCudaWeight(Device& device, DType dtype,
-                                                       int32_t max_rows, const RowSource& source);
+                                                       const RowSource& source);
 absl::Status UploadToCuda(Device& device, DType dtype, const RowSource& source, void* dst);
 
 }  // namespace rally

@@ -1,5 +1,9 @@
 #include "kernels/device/cuda_device.h"
 
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <cstdlib>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -26,6 +30,10 @@ class CudaDevice final : public Device {
   std::string name() const override { return context_->name; }
   const OpTable& ops() const override { return CudaOps(); }
   bool wants_tight_shapes() const override { return true; }
+  DeviceMemory memory() const override {
+    context_->MakeCurrent();
+    return CudaMemory();
+  }
   absl::StatusOr<std::unique_ptr<Stream>> NewStream() override {
     context_->MakeCurrent();
     CudaStreamOwner stream;
@@ -69,6 +77,19 @@ class CudaDevice final : public Device {
   const std::unique_ptr<CudaClock> clock_;
 };
 
+// The places where a GPU can be missing: its driver, its device files, a container's permission.
+std::string LookedFor() {
+  void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (driver != nullptr) dlclose(driver);
+  int files = 0;
+  while (access(absl::StrCat("/dev/nvidia", files).c_str(), F_OK) == 0) ++files;
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  return absl::StrCat("looked for the driver library libcuda.so.1 (",
+                      driver != nullptr ? "there" : "not there", "), /dev/nvidia0 and on (", files,
+                      " there), CUDA_VISIBLE_DEVICES (",
+                      visible != nullptr ? absl::StrCat("\"", visible, "\"") : "not set", ")");
+}
+
 std::string DriverText() {
   int driver = 0, runtime = 0;
   static_cast<void>(cudaDriverGetVersion(&driver));
@@ -95,7 +116,11 @@ absl::Status Open(const CudaDeviceOptions& options, CudaContext* context) {
                       "reading its properties"));
   if (status.ok()) status = check(MakeCudaStream(&context->setup), "making a stream");
   if (!status.ok()) return status;
-  status = check(cudaMalloc(&context->scratch.data, options.scratch_bytes), "scratch memory");
+  const DeviceMemory memory = CudaMemory();
+  const std::string scratch =
+      absl::StrCat("scratch memory of ", options.scratch_bytes, " bytes where ", memory.free_bytes,
+                   " of ", memory.total_bytes, " are free");
+  status = check(cudaMalloc(&context->scratch.data, options.scratch_bytes), scratch.c_str());
   if (!status.ok()) return status;
   context->scratch.bytes = options.scratch_bytes;
   status =
@@ -117,7 +142,7 @@ int CudaDeviceCount(std::string* why_none) {
   if (error == cudaSuccess && count > 0) return count;
   *why_none = absl::StrCat(
       "no GPU was found: ", error == cudaSuccess ? "the driver counts none" : CudaErrorText(error),
-      "; ", DriverText());
+      "; ", DriverText(), "; ", LookedFor());
   return 0;
 }
 

@@ -15,16 +15,14 @@
 namespace rally {
 namespace {
 
-size_t FreeDeviceBytes() {
-  size_t free = 0, total = 0;
-  return cudaMemGetInfo(&free, &total) == cudaSuccess ? free : 0;
-}
+size_t FreeDeviceBytes() { return static_cast<size_t>(CudaMemory().free_bytes); }
 
 absl::Status Exhausted(const CudaContext& context, size_t bytes, size_t free) {
   // A refused allocation is no fault of the device: later calls must not find it.
   static_cast<void>(cudaGetLastError());
   return absl::ResourceExhaustedError(absl::StrCat(context.name, ": asked for ", bytes,
-                                                   " bytes of device memory, free are ", free));
+                                                   " bytes of device memory, free are ", free,
+                                                   " of ", CudaMemory().total_bytes));
 }
 
 absl::Status BeyondReservation(const CudaContext& context, size_t bytes, size_t reserved) {
@@ -60,7 +58,7 @@ class FixedBuffer final : public Buffer {
   const size_t bytes_;
 };
 
-CUmemAllocationProp DeviceMemory(int ordinal) {
+CUmemAllocationProp MemoryOf(int ordinal) {
   CUmemAllocationProp properties = {};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, ordinal};
@@ -138,7 +136,7 @@ absl::Status CudaReservation::Grow(size_t bytes) {
 
 // Maps and zeroes the next `bytes`, a multiple of the granularity, or leaves all as it was.
 absl::Status CudaReservation::Map(size_t bytes) {
-  const CUmemAllocationProp properties = DeviceMemory(context_->ordinal);
+  const CUmemAllocationProp properties = MemoryOf(context_->ordinal);
   CUmemGenericAllocationHandle memory = 0;
   const size_t free = FreeDeviceBytes();
   const CUresult created = driver_.MemCreate(&memory, bytes, &properties, 0);
@@ -163,6 +161,14 @@ absl::Status CudaReservation::Map(size_t bytes) {
 }
 
 }  // namespace
+
+DeviceMemory CudaMemory() {
+  size_t free = 0, total = 0;
+  if (cudaMemGetInfo(&free, &total) != cudaSuccess) return {.own = true};
+  return {.free_bytes = static_cast<int64_t>(free),
+          .total_bytes = static_cast<int64_t>(total),
+          .own = true};
+}
 
 absl::StatusOr<std::unique_ptr<Buffer>> NewCudaBuffer(std::shared_ptr<CudaContext> context,
                                                       size_t bytes) {
@@ -197,7 +203,7 @@ absl::StatusOr<std::unique_ptr<Buffer>> NewCudaReservation(std::shared_ptr<CudaC
   }
   const absl::StatusOr<const CudaDriver*> driver = LoadCudaDriver();
   if (!driver.ok()) return driver.status();
-  const CUmemAllocationProp properties = DeviceMemory(context->ordinal);
+  const CUmemAllocationProp properties = MemoryOf(context->ordinal);
   size_t granularity = 0;
   absl::Status status =
       DriverStatus(*context, **driver,

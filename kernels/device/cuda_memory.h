@@ -11,6 +11,9 @@
 
 namespace rally {
 
+// Of the current device; zeros where it cannot be asked.
+DeviceMemory CudaMemory();
+
 // The context must be current. RESOURCE_EXHAUSTED says what was asked and what was free.
 absl::StatusOr<std::unique_ptr<Buffer>> NewCudaBuffer(std::shared_ptr<CudaContext> context,
                                                       size_t bytes);

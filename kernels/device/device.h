@@ -69,6 +69,12 @@ class Stream {
   virtual void Launch(Graph& graph) = 0;
 };
 
+struct DeviceMemory {
+  int64_t free_bytes = 0;
+  int64_t total_bytes = 0;
+  bool own = false;  // nothing but the work of this device is meant to live there
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -76,6 +82,8 @@ class Device {
   virtual const OpTable& ops() const = 0;
   // True: an op costs what its launch was sized for, however few rows count.
   virtual bool wants_tight_shapes() const { return false; }
+  // Start-up only: what is there now.
+  virtual DeviceMemory memory() const { return {}; }
   virtual absl::StatusOr<std::unique_ptr<Stream>> NewStream() = 0;
   virtual absl::StatusOr<std::unique_ptr<Event>> NewEvent() = 0;
   // RESOURCE_EXHAUSTED says what was asked and what was free.

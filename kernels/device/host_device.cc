@@ -121,6 +121,7 @@ class HostDevice final : public Device {
 
   std::string name() const override { return name_; }
   const OpTable& ops() const override { return HostOps(); }
+  DeviceMemory memory() const override { return HostMemory(); }
   absl::StatusOr<std::unique_ptr<Stream>> NewStream() override {
     return std::make_unique<QueueStream>(queues_);
   }

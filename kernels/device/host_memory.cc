@@ -27,20 +27,29 @@ std::optional<uint64_t> ReadNumber(const char* path) {
   return value;
 }
 
-uint64_t FreeBytes() {
+struct Memory {
   uint64_t free = std::numeric_limits<uint64_t>::max();
+  uint64_t total = std::numeric_limits<uint64_t>::max();
+};
+
+Memory ReadMemory() {
+  Memory memory;
   std::ifstream meminfo("/proc/meminfo");
   for (std::string key, unit; meminfo >> key;) {
     uint64_t kib = 0;
     if (!(meminfo >> kib)) break;
     std::getline(meminfo, unit);
-    if (key == "MemAvailable:") free = kib << 10;
+    if (key == "MemAvailable:") memory.free = kib << 10;
+    if (key == "MemTotal:") memory.total = kib << 10;
   }
   const auto limit = ReadNumber("/sys/fs/cgroup/memory.max");
   const auto used = ReadNumber("/sys/fs/cgroup/memory.current");
-  if (limit && used) free = std::min(free, *limit > *used ? *limit - *used : 0);
-  return free;
+  if (limit) memory.total = std::min(memory.total, *limit);
+  if (limit && used) memory.free = std::min(memory.free, *limit > *used ? *limit - *used : 0);
+  return memory;
 }
+
+uint64_t FreeBytes() { return ReadMemory().free; }
 
 absl::Status Exhausted(const std::string& device, size_t bytes, uint64_t free) {
   return absl::ResourceExhaustedError(
@@ -79,6 +88,13 @@ class HostBuffer final : public Buffer {
 };
 
 }  // namespace
+
+DeviceMemory HostMemory() {
+  constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
+  const Memory memory = ReadMemory();
+  return {.free_bytes = static_cast<int64_t>(std::min(memory.free, kMost)),
+          .total_bytes = static_cast<int64_t>(std::min(memory.total, kMost))};
+}
 
 absl::StatusOr<std::unique_ptr<Buffer>> NewHostBuffer(const std::string& device, size_t bytes,
                                                       size_t max_bytes) {

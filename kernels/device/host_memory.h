@@ -10,6 +10,9 @@
 
 namespace rally {
 
+// What the machine, or the control group of this process, has.
+DeviceMemory HostMemory();
+
 // Address space for `max_bytes`, of which the first `bytes` are usable. RESOURCE_EXHAUSTED where
 // the machine (or its control group) has less memory than that left; `device` stands in messages.
 absl::StatusOr<std::unique_ptr<Buffer>> NewHostBuffer(const std::string& device, size_t bytes,

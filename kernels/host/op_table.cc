@@ -16,7 +16,7 @@ void EnqueueMatmul(Stream& stream, const MatmulArgs& args) {
   }
 }
 
-absl::StatusOr<std::unique_ptr<Weight>> MakeWeight(Device& device, DType dtype, int32_t,
+absl::StatusOr<std::unique_ptr<Weight>> MakeWeight(Device& device, DType dtype,
                                                    const RowSource& source) {
   return MakeHostWeight(device, dtype, HostWeightLayout(), source);
 }

@@ -103,7 +103,7 @@ void BenchMatmul(Device& device, DType dtype, int32_t n, int32_t k, int32_t copi
   const size_t element = DTypeBytes(dtype);
   std::vector<std::unique_ptr<Weight>> weights;
   for (int32_t i = 0; i < copies; ++i) {
-    weights.push_back(*device.ops().make_weight(device, dtype, kMaxRows, Rows(n, k)));
+    weights.push_back(*device.ops().make_weight(device, dtype, Rows(n, k)));
   }
   const auto x =
       *device.Allocate(Space::kDevice, size_t{kMaxRows} * static_cast<size_t>(k) * element);

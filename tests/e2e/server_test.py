@@ -198,7 +198,7 @@ class TinyModels(unittest.TestCase):
             (["--model", str(SOURCE / "tests")], 3, "config.json"),
             (["--model", str(CHECKPOINTS / "llama_tiny"), "--max-rows", "0"], 2, "max-rows"),
             (["--model", str(CHECKPOINTS / "llama_tiny"), "--kv-pool-bytes", "1"], 3,
-             "kv_pool_bytes"),
+             "--kv-pool-bytes"),
             (["--model", str(CHECKPOINTS / "llama_tiny"), "--devices", "tpu"], None, "tpu"),
         )
         for arguments, code, word in cases:

@@ -159,6 +159,73 @@ TEST(EngineTest, OutputEndsByLengthAtThePoolsWall) {
   EXPECT_EQ(finish.completion_tokens, 11) << "20 positions; the last token needs none";
 }
 
+TEST(EngineTest, AGrowingPoolGrowsAtJoinsUpToItsLimit) {
+  for (KvPoolKind kind : {KvPoolKind::kMapped, KvPoolKind::kReallocated}) {
+    EngineConfig config = SmallConfig();
+    config.kv_pool = kind;
+    config.kv_pool_bytes = 8 * 4 * 41;  // 40 blocks; each request below needs 11
+    auto engine = NewEngine(config);
+    EXPECT_LT(engine->memory().kv_pool_bytes, 8 * 4 * 5) << "little more than the warm-up took";
+    auto alone = std::make_shared<CollectingSink>();
+    ASSERT_TRUE(engine->Submit(Spec(100, 40), alone).ok());
+    alone->WaitForFinish();
+    EXPECT_EQ(alone->ids(), Expected(Spec(100, 40)));
+    EXPECT_LE(engine->memory().kv_pool_bytes, 8 * 4 * 13);
+    EXPECT_EQ(engine->stats().kv_pool_growths.value(), 1) << "once, when it joined";
+    std::vector<std::shared_ptr<CollectingSink>> sinks;
+    for (int i = 0; i < 12; ++i) {
+      sinks.push_back(std::make_shared<CollectingSink>());
+      ASSERT_TRUE(engine->Submit(Spec(i, 40), sinks.back()).ok());
+    }
+    for (int i = 0; i < 12; ++i) {
+      sinks[i]->WaitForFinish();
+      EXPECT_EQ(sinks[i]->ids(), Expected(Spec(i, 40)));
+    }
+    EXPECT_LE(engine->memory().kv_pool_bytes, config.kv_pool_bytes);
+    EXPECT_LE(engine->stats().kv_blocks_total.value(), 40);
+    EXPECT_EQ(engine->stats().kv_pool_refusals.value(), 0);
+  }
+}
+
+TEST(EngineTest, APoolThatCannotGrowServesWhatItHolds) {
+  EngineConfig config = SmallConfig();
+  config.kv_pool = KvPoolKind::kReallocated;
+  config.kv_pool_bytes = 8 * 4 * 1001;
+  config.max_rows = 1;
+  DeviceScript script;
+  script.largest_buffer_bytes = 8 * 4 * 600;  // of the buffers of a start, the largest has 13 KB
+  auto engine = NewEngine(config, script);
+  ASSERT_NE(engine, nullptr);
+  auto large = std::make_shared<CollectingSink>();
+  auto small = std::make_shared<CollectingSink>();
+  auto medium = std::make_shared<CollectingSink>();
+  ASSERT_TRUE(engine->Submit(Spec(1, 1000, 3000), large).ok());
+  ASSERT_TRUE(engine->Submit(Spec(2, 3), small).ok());
+  ASSERT_TRUE(engine->Submit(Spec(3, 500, 1000), medium).ok());
+  EXPECT_EQ(large->WaitForFinish().status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(small->WaitForFinish().reason, FinishReason::kLength);
+  EXPECT_EQ(medium->WaitForFinish().reason, FinishReason::kLength) << "the pool took half";
+  EXPECT_EQ(engine->stats().kv_pool_refusals.value(), 1);
+  EXPECT_TRUE(engine->up());
+}
+
+TEST(EngineTest, AStartWithoutMemorySaysForWhatAndWhatToLower) {
+  DeviceScript script;
+  script.largest_buffer_bytes = 20000;
+  auto device = std::make_unique<ScriptedDevice>(script);
+  auto model = std::make_unique<HashChainModel>(device.get(), 64);
+  EngineConfig config = SmallConfig();
+  config.max_rows = 64;
+  config.max_step_tokens = 64;
+  config.kv_pool_bytes = 1 << 20;
+  const absl::Status status =
+      Engine::Create(config, std::move(device), std::move(model), &TestVocabulary()).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  for (const char* word : {"asked for", "free are 20000", "lower"}) {
+    EXPECT_NE(status.message().find(word), std::string::npos) << status;
+  }
+}
+
 TEST(EngineTest, AFullQueueRefusesAtOnce) {
   EngineConfig config = SmallConfig();
   config.max_rows = 1;

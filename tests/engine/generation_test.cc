@@ -7,8 +7,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "engine/base/clock.h"
 #include "engine/engine.h"
 #include "engine/model/model_loader.h"
@@ -157,6 +159,45 @@ TEST_P(GenerationTest, APreemptionInTheMiddleChangesNothing) {
     }
     engine->Drain(absl::InfiniteFuture());
     EXPECT_GT(engine->stats().preemptions.value(), 0);
+  }
+}
+
+void ExpectEveryBlockBack(Engine* engine) {
+  engine->Drain(absl::InfiniteFuture());
+  // The last terminal event comes before the end of the last step in flight.
+  const EngineStats& stats = engine->stats();
+  const absl::Time deadline = absl::Now() + absl::Seconds(60);
+  while (stats.kv_blocks_free.value() < stats.kv_blocks_total.value() && absl::Now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(stats.kv_blocks_free.value(), stats.kv_blocks_total.value());
+}
+
+TEST_P(GenerationTest, AGrowingPoolChangesNothing) {
+  const auto expectations = ReadExpectations(GetParam());
+  for (KvPoolKind kind : {KvPoolKind::kMapped, KvPoolKind::kReallocated}) {
+    for (LoopKind loop : {LoopKind::kSync, LoopKind::kPingPong, LoopKind::kCopyStream}) {
+      EngineConfig config = Config(loop);
+      config.kv_pool = kind;
+      config.graphs = loop != LoopKind::kSync;
+      auto engine = NewEngine(GetParam(), config);
+      ExpectGreedyAmongOthers(engine.get(), expectations);
+      ExpectEveryBlockBack(engine.get());
+      EXPECT_GT(engine->stats().kv_pool_growths.value(), 0);
+      EXPECT_LE(engine->stats().kv_blocks_total.value(), 200);
+    }
+  }
+}
+
+TEST_P(GenerationTest, WithoutAKvCacheTheTokensAreTheSame) {
+  const auto expectations = ReadExpectations(GetParam());
+  for (LoopKind loop : {LoopKind::kSync, LoopKind::kPingPong}) {
+    EngineConfig config = Config(loop);
+    config.kv_cache = false;
+    config.max_step_tokens = 300;  // a context, and not all rows at once
+    auto engine = NewEngine(GetParam(), config);
+    ExpectGreedyAmongOthers(engine.get(), expectations);
+    ExpectEveryBlockBack(engine.get());
   }
 }
 

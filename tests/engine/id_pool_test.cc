@@ -35,6 +35,19 @@ TEST(IdPoolTest, ReleaseIsImmediateWhenTheStepHasCompleted) {
   EXPECT_EQ(pool.free(), 1);
 }
 
+TEST(IdPoolTest, GrowsByTheNextIds) {
+  IdPool pool(1, 1, 4);
+  EXPECT_EQ(pool.Take(), 1);
+  pool.GrowTo(3);
+  EXPECT_EQ(pool.total(), 3);
+  EXPECT_EQ(pool.Take(), 2);
+  EXPECT_EQ(pool.Take(), 3);
+  EXPECT_EQ(pool.free(), 0);
+  pool.GrowTo(2);
+  EXPECT_EQ(pool.total(), 3) << "it never shrinks";
+  EXPECT_TRUE(pool.Consistent());
+}
+
 TEST(IdPoolTest, BooksBalanceUnderRandomUse) {
   std::mt19937 random(5);
   IdPool pool(1, 40);

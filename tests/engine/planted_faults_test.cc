@@ -43,7 +43,10 @@ INSTANTIATE_TEST_SUITE_P(Rules, PlantedFaultTest,
                                          "RALLY_PLANT_SLOT_RESET_PARTIAL",       // rule 6
                                          "RALLY_PLANT_SURPLUS_COUNTED",          // rule 9
                                          "RALLY_PLANT_RECORD_NOT_DOUBLED",       // rule 13
-                                         "RALLY_PLANT_PREEMPTED_IN_FLIGHT"),     // rule 14
+                                         "RALLY_PLANT_PREEMPTED_IN_FLIGHT",      // rule 14
+                                         "RALLY_PLANT_KV_MOVED_UNORDERED",       // a growing pool
+                                         "RALLY_PLANT_KV_FREED_IN_FLIGHT",
+                                         "RALLY_PLANT_GRAPH_KEPT_STALE"),
                          [](const auto& plant) {
                            return std::string(plant.param + sizeof("RALLY_PLANT_") - 1);
                          });

@@ -1,11 +1,10 @@
 // Schedules as tables: each file of tables/ is a script with the plans that it must give. Lines
 // that begin with "=>" are expected output; UPDATE_GOLDEN=1 scheduler_test rewrites them.
 //
-//   limits rows=2 tokens=8 chunk=4 block=2 blocks=6    starts over
-//   submit a prompt=5 limit=3                          a joins the queue
-//   step                                               Schedule and Commit
-//   join                                               the oldest step's outcome: one token a
-//   sample end a                                              Retire
+//   limits rows=2 tokens=8 chunk=4 block=2 blocks=6    starts over; most=9: the pool may grow so
+//   far submit a prompt=5 limit=3                          a joins the queue step Schedule and
+//   Commit join                                               the oldest step's outcome: one token
+//   a sample end a                                              Retire
 #include "engine/scheduler.h"
 
 #include <gtest/gtest.h>
@@ -54,7 +53,9 @@ class Player {
     limits_ = {.max_rows = a["rows"],
                .max_step_tokens = a["tokens"],
                .max_chunk_tokens = a["chunk"],
-               .block_tokens = a["block"]};
+               .block_tokens = a["block"],
+               .max_blocks = a["most"],
+               .kv_cache = a["nocache"] == 0};
     plans_.clear();
     sequences_.clear();
     names_.clear();
@@ -79,6 +80,12 @@ class Player {
   std::string Step() {
     StepPlan plan;
     Schedule(*state_, limits_, &plan);
+    std::string grown;
+    if (plan.pool_blocks > 0) {
+      grown = absl::StrCat("=> pool grows to ", plan.pool_blocks, "\n");
+      state_->blocks.GrowTo(plan.pool_blocks);
+      Schedule(*state_, limits_, &plan);
+    }
     Commit(&plan, state_.get());
     std::string out = plan.HasRows() ? absl::StrCat("=> step ", plan.step, ":") : "=> no rows";
     for (const PlanRow& row : plan.rows) {
@@ -89,7 +96,7 @@ class Player {
     for (Sequence* s : plan.preempted) absl::StrAppend(&out, " ", names_[s]);
     if (plan.rejected != nullptr) absl::StrAppend(&out, "  rejects ", names_[plan.rejected]);
     if (plan.HasRows()) plans_.push_back(plan);
-    return absl::StrCat(out, Books());
+    return absl::StrCat(grown, out, Books());
   }
 
   std::string Join() {

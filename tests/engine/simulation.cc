@@ -8,6 +8,7 @@ namespace rally {
 namespace {
 
 constexpr int kMaxTurns = 20000;
+constexpr int kMaxContext = 80;
 constexpr int kStartUpOps = 6;  // the graph of each half is replayed once: three ops each
 
 int Between(std::mt19937_64& random, int low, int high) {
@@ -61,8 +62,8 @@ Simulation::Simulation(uint64_t seed)
     : seed_(seed), random_(seed), vocabulary_(HashChainVocabulary()) {
   MakeConfig();
   device_ = std::make_unique<ScriptedDevice>(script_);
-  model_ = std::make_unique<HashChainModel>(device_.get(), Between(random_, 24, 80));
-  auto plan = PlanEngine(config_, *model_);
+  model_ = std::make_unique<HashChainModel>(device_.get(), Between(random_, 24, kMaxContext));
+  auto plan = PlanEngine(config_, *model_, device_->memory());
   Expect(plan.ok(), absl::StrCat("plan: ", plan.status().ToString()));
   if (!plan.ok()) return;
   plan_ = *plan;
@@ -70,7 +71,8 @@ Simulation::Simulation(uint64_t seed)
   Expect(executor.ok(), "executor");
   if (!executor.ok()) return;
   executor_ = *std::move(executor);
-  state_ = std::make_unique<SchedulerState>(plan_.block_count, plan_.slot_count);
+  state_ =
+      std::make_unique<SchedulerState>(executor_->kv_blocks(), plan_.slot_count, plan_.block_count);
   admission_ = std::make_unique<Admission>(plan_.admission, &vocabulary_, &clock_);
   sequences_ = std::make_unique<SequenceTable>(admission_.get(), &stats_, &emitter_, state_.get());
   pipeline_ =
@@ -98,6 +100,11 @@ void Simulation::MakeConfig() {
   config_.kv_block_tokens = Between(random_, 1, 5);
   const int blocks = Between(random_, 3, 40);
   config_.kv_pool_bytes = int64_t{8} * config_.kv_block_tokens * (blocks + 1);
+  config_.kv_pool =
+      std::vector{KvPoolKind::kFixed, KvPoolKind::kMapped, KvPoolKind::kReallocated}[random_() % 3];
+  config_.graphs = Chance(random_, 0.8);
+  config_.kv_cache = Chance(random_, 0.8);
+  if (!config_.kv_cache) config_.max_step_tokens = kMaxContext + Between(random_, 0, 100);
   config_.max_queued_requests = Between(random_, 2, 30);
   config_.max_queued_tokens = Between(random_, 40, 400);
   config_.emitter_threads = 1;
@@ -197,6 +204,9 @@ void Simulation::OnLaunch(const StepPlan& plan) {
     Expect(s.outputs_launched() <= s.output_limit, "a row was launched past a foreseeable end");
     Expect(static_cast<int64_t>(s.blocks.size()) * config_.kv_block_tokens >= s.launched,
            "a row was launched without blocks for its positions");
+    for (int32_t block : s.blocks) {
+      Expect(block <= executor_->kv_blocks(), "a row names a block without memory");
+    }
     rows.push_back({&s, s.slot, s.blocks});
   }
 }
@@ -204,6 +214,8 @@ void Simulation::OnLaunch(const StepPlan& plan) {
 void Simulation::CheckBooks() {
   const IdPool& blocks = state_->blocks;
   Expect(blocks.free() + blocks.held() + blocks.releasing() == blocks.total(), "block books");
+  Expect(blocks.total() <= plan_.block_count, "the pool is larger than its limit");
+  Expect(blocks.total() == executor_->kv_blocks(), "the books differ from the device's pool");
   Expect(blocks.Consistent() && state_->slots.Consistent(), "an id is in two places");
   int32_t owned = 0;
   for (const Sequence* s : state_->running) owned += static_cast<int32_t>(s->blocks.size());

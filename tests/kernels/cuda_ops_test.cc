@@ -225,7 +225,7 @@ class CudaMatmulTest : public CudaSmallOpsTest {
     TestMatrix x = TestMatrix::Random(max_rows, k, type(), 2);
     const TestMatrix bias = TestMatrix::Random(1, n, DType::kF32, 3);
     TestMatrix out = TestMatrix::Random(max_rows, n, out_type, 4);
-    const auto weight = ops().make_weight(*device_, type(), max_rows, MatrixSource(w));
+    const auto weight = ops().make_weight(*device_, type(), MatrixSource(w));
     ASSERT_TRUE(weight.ok()) << weight.status();
     const Matrix device_out = Send(out);
     ops().matmul(*stream_,

@@ -30,10 +30,15 @@ std::vector<float> RandomLogits(int64_t n, uint32_t seed, float scale = 2) {
 
 class CudaSampleTest : public CudaOpTest {
  protected:
-  // Row r samples for slot r + 1, whose state is states[r].
-  void Run(const std::vector<SlotState>& states, const std::vector<float>& logits, int32_t vocab) {
+  // Row r samples for slot r + 1, whose state is states[r]. On the device rows start aligned to 32
+  // bytes, or one after the other.
+  enum class Rows { kAligned, kDense };
+  void Run(const std::vector<SlotState>& states, const std::vector<float>& logits, int32_t vocab,
+           Rows placement = Rows::kAligned) {
     const auto rows = static_cast<int32_t>(states.size());
-    const StepLimits limits{rows + 2, rows + 2, rows + 2, 1, rows + 3, 1};
+    const int32_t most = rows + padding_rows_;
+    const int32_t stride = placement == Rows::kAligned ? (vocab + 7) / 8 * 8 : vocab;
+    const StepLimits limits{most, most, most, 1, most + 1, 1};
     std::vector<std::byte> bytes(StepRecordView::Bytes(limits));
     std::vector<std::byte> outcome(StepOutcomeView::Bytes(limits));
     const StepRecordView record(bytes.data(), limits);
@@ -50,8 +55,8 @@ class CudaSampleTest : public CudaOpTest {
     ops().sample(*stream_, {StepRecordView(Send(bytes), limits),
                             device_outcome,
                             tables,
-                            {Send(logits), DType::kF32, vocab, vocab},
-                            {rows + 2, rows + 2, rows + 2, 0}});
+                            {SendRows(logits, vocab, stride), DType::kF32, vocab, stride},
+                            {most, most, most, 0}});
     cuda_.resize(states.size());
     host_.resize(states.size());
     Receive(device_outcome.rows, states.size(), cuda_.data());
@@ -67,6 +72,16 @@ class CudaSampleTest : public CudaOpTest {
                {scratch.data(), DType::kF32, vocab, vocab},
                {}});
     std::copy_n(host_outcome.rows, rows, host_.begin());
+  }
+
+  float* SendRows(const std::vector<float>& logits, int32_t vocab, int32_t stride) {
+    std::vector<float> rows(
+        logits.size() / static_cast<size_t>(vocab) * static_cast<size_t>(stride), kNaN);
+    for (size_t i = 0; i < logits.size(); ++i) {
+      const size_t row = i / static_cast<size_t>(vocab);
+      rows[row * static_cast<size_t>(stride) + i % static_cast<size_t>(vocab)] = logits[i];
+    }
+    return Send(rows);
   }
 
   double Score(size_t row, int32_t id) const {
@@ -100,6 +115,7 @@ class CudaSampleTest : public CudaOpTest {
   std::vector<OutcomeRow> host_, cuda_;
   OutcomeHeader header_;
   int32_t vocab_ = 0;
+  int32_t padding_rows_ = 2;  // of the launch
   int32_t near_ties_ = 0;
 };
 
@@ -107,12 +123,15 @@ TEST_F(CudaSampleTest, GreedyTakesTheSmallestOfEqualIds) {
   for (const int32_t vocab : {1, 31, 1000, 50257}) {
     std::vector<float> logits = RandomLogits(4 * int64_t{vocab}, 1);
     for (float& x : logits) x = std::round(x);
-    Run(std::vector<SlotState>(4), logits, vocab);
-    ExpectEqual();
+    for (const Rows rows : {Rows::kAligned, Rows::kDense}) {
+      Run(std::vector<SlotState>(4), logits, vocab, rows);
+      ExpectEqual();
+    }
   }
 }
 
-// Every mix of filters, over many seeds; small vocabularies and those of real models.
+// Every mix of filters, over many seeds; small vocabularies and those of real models, of which the
+// largest gets a third.
 TEST_F(CudaSampleTest, DrawsWhatTheHostDraws) {
   for (const int32_t vocab : {5, 60, 1000, 50257, 151936}) {
     std::vector<SlotState> states;
@@ -120,6 +139,7 @@ TEST_F(CudaSampleTest, DrawsWhatTheHostDraws) {
     for (const int32_t top_k : {0, 1, 7, 50, 2000}) {
       for (const float top_p : {1.0f, 0.95f, 0.5f, 1e-6f}) {
         for (const float min_p : {0.0f, 0.1f}) {
+          if (vocab > 100000 && random() % 3 != 0) continue;
           const float temperature = std::array{0.2f, 0.7f, 1.0f, 1.8f, 50.0f}[random() % 5];
           states.push_back({.output_count = static_cast<int32_t>(random() % 1000),
                             .generation = 3,
@@ -131,13 +151,13 @@ TEST_F(CudaSampleTest, DrawsWhatTheHostDraws) {
         }
       }
     }
-    const int repeats = vocab > 1000 ? 2 : 40;
+    const int repeats = vocab > 1000 ? 1 : 12;
     for (int repeat = 0; repeat < repeats; ++repeat) {
       for (SlotState& state : states) state.seed += 7919;
       Run(states,
           RandomLogits(int64_t{vocab} * static_cast<int64_t>(states.size()),
                        static_cast<uint32_t>(repeat), 3),
-          vocab);
+          vocab, vocab < 100 ? Rows::kDense : Rows::kAligned);
       ExpectEqual();
     }
   }
@@ -163,6 +183,56 @@ TEST_F(CudaSampleTest, TiesAcrossTheCut) {
     Run(states, logits, vocab);
     ExpectEqual();
   }
+}
+
+// More rows leave fewer blocks to each: 8, 4, 2 and 1 on any GPU of 35 to 139 multiprocessors, and
+// in the emulation, which has 4. The larger steps hold the rows of the first one many times.
+TEST_F(CudaSampleTest, DoesNotDependOnHowManyBlocksShareARow) {
+  constexpr int32_t kVocab = 16500;
+  constexpr size_t kKinds = 4;
+  padding_rows_ = 0;
+  std::vector<float> logits = RandomLogits(kKinds * int64_t{kVocab}, 11);
+  for (size_t i = 0; i < logits.size(); i += 2) logits[i] = std::round(logits[i]);
+  const std::vector<SlotState> kinds = {
+      {},
+      {.seed = 3, .temperature = 1.1f},
+      {.seed = 4, .temperature = 0.9f, .top_p = 0.7f, .top_k = 500},
+      {.output_count = 2,
+       .seed = 5,
+       .temperature = 1.5f,
+       .top_p = 0.35f,
+       .min_p = 1e-3f,
+       .min_tokens = 9,
+       .stop_id_count = 2,
+       .stop_ids = {77, 16499}}};
+  std::vector<OutcomeRow> expected;
+  for (size_t kind = 0; kind < kKinds; ++kind) {
+    const auto row = logits.begin() + static_cast<int64_t>(kind) * kVocab;
+    Run({kinds[kind]}, {row, row + kVocab}, kVocab);
+    ExpectEqual();
+    expected.push_back(cuda_[0]);
+  }
+  EXPECT_EQ(near_ties_, 0);
+  for (const size_t rows : {size_t{2}, size_t{4}, size_t{8}, size_t{40}, size_t{70}, size_t{140}}) {
+    std::vector<SlotState> states;
+    std::vector<float> many;
+    for (size_t r = 0; r < rows; ++r) {
+      const auto row = logits.begin() + static_cast<int64_t>(r % kKinds) * kVocab;
+      states.push_back(kinds[r % kKinds]);
+      many.insert(many.end(), row, row + kVocab);
+    }
+    Run(states, many, kVocab);
+    for (size_t r = 0; r < rows; ++r) EXPECT_EQ(cuda_[r].token, expected[r % kKinds].token) << r;
+  }
+}
+
+// Too long for the shared memory of a cluster.
+TEST_F(CudaSampleTest, VastVocabularies) {
+  constexpr int32_t kVocab = 420'001;
+  padding_rows_ = 0;
+  Run({SlotState{}, {.temperature = 1, .top_p = 0.8f, .top_k = 3000}}, RandomLogits(2 * kVocab, 12),
+      kVocab);
+  ExpectEqual();
 }
 
 TEST_F(CudaSampleTest, RowsThatGiveNoToken) {

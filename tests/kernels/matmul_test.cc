@@ -115,14 +115,14 @@ TEST(HostWeightTest, RefusesWhatItCannotCompute) {
   const TestMatrix odd = TestMatrix::Random(4, 3, DType::kF32, 1);
   const auto& ops = device->ops();
   EXPECT_TRUE(
-      absl::IsUnimplemented(ops.make_weight(*device, DType::kF16, 8, MatrixSource(odd)).status()));
+      absl::IsUnimplemented(ops.make_weight(*device, DType::kF16, MatrixSource(odd)).status()));
   EXPECT_TRUE(
-      absl::IsUnimplemented(ops.make_weight(*device, DType::kBF16, 8, MatrixSource(odd)).status()));
+      absl::IsUnimplemented(ops.make_weight(*device, DType::kBF16, MatrixSource(odd)).status()));
   float out[12];
   EXPECT_TRUE(absl::IsUnimplemented(ops.upload(*device, DType::kF16, MatrixSource(odd), out)));
   const TestMatrix empty(0, 3, DType::kF32);
-  EXPECT_TRUE(absl::IsInvalidArgument(
-      ops.make_weight(*device, DType::kF32, 8, MatrixSource(empty)).status()));
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(ops.make_weight(*device, DType::kF32, MatrixSource(empty)).status()));
 }
 
 TEST(HostWeightTest, UploadRoundsToNearestEven) {

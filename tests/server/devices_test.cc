@@ -49,6 +49,11 @@ TEST(DevicesTest, CudaWithoutGpuSaysWhatWasFound) {
   std::string why_none;
   CudaDeviceCount(&why_none);
   EXPECT_THAT(why_none, HasSubstr("CUDA"));
+  if (why_none.find("built without") == std::string::npos) {
+    EXPECT_THAT(why_none, HasSubstr("libcuda.so.1"));
+    EXPECT_THAT(why_none, HasSubstr("/dev/nvidia"));
+    EXPECT_THAT(why_none, HasSubstr("CUDA_VISIBLE_DEVICES"));
+  }
   for (const std::string word : {"cuda", "cuda:2"}) {
     const absl::Status status = OpenDevices(word).status();
     EXPECT_TRUE(absl::IsUnavailable(status)) << status;

@@ -25,14 +25,21 @@ TEST(ServerConfigTest, FlagOverEnvironmentOverFileOverDefault) {
 }
 
 TEST(ServerConfigTest, ReadsSizesDurationsAndChoices) {
-  const ConfigResult result = ParseServerConfig(
-      {"--model=m", "--kv-pool-bytes=3MiB", "--drain-timeout=1m30s", "--loop=sync",
-       "--max-connection-age=inf", "--metrics-listen=off", "--max-prompt-bytes=64k"},
-      {});
+  const ConfigResult result =
+      ParseServerConfig({"--model=m", "--kv-pool-bytes=3MiB", "--drain-timeout=1m30s",
+                         "--loop=sync", "--max-connection-age=inf", "--metrics-listen=off",
+                         "--max-prompt-bytes=64k", "--kv-pool=realloc", "--kv-cache=off",
+                         "--graphs=off", "--kv-memory-fraction=0.5", "--max-chunk-tokens=7"},
+                        {});
   ASSERT_EQ(result.kind, Kind::kRun) << result.text;
   EXPECT_EQ(result.config.engine.kv_pool_bytes, 3 << 20);
   EXPECT_EQ(result.config.drain_timeout, absl::Seconds(90));
   EXPECT_EQ(result.config.engine.loop, LoopKind::kSync);
+  EXPECT_EQ(result.config.engine.kv_pool, KvPoolKind::kReallocated);
+  EXPECT_FALSE(result.config.engine.kv_cache);
+  EXPECT_FALSE(result.config.engine.graphs);
+  EXPECT_EQ(result.config.engine.kv_memory_fraction, 0.5);
+  EXPECT_EQ(result.config.engine.max_chunk_tokens, 7);
   EXPECT_EQ(result.config.max_connection_age, absl::InfiniteDuration());
   EXPECT_EQ(result.config.metrics_listen, "off");
   EXPECT_EQ(result.config.max_prompt_bytes, 64 << 10);
@@ -43,6 +50,12 @@ TEST(ServerConfigTest, TheDefaultsOfFlagsAreThoseOfTheStructs) {
   ASSERT_EQ(result.kind, Kind::kRun) << result.text;
   const ServerConfig plain;
   EXPECT_EQ(result.config.engine.loop, plain.engine.loop);
+  EXPECT_EQ(result.config.engine.kv_pool, plain.engine.kv_pool);
+  EXPECT_EQ(result.config.engine.kv_pool_bytes, plain.engine.kv_pool_bytes);
+  EXPECT_EQ(result.config.engine.kv_memory_fraction, plain.engine.kv_memory_fraction);
+  EXPECT_EQ(result.config.engine.kv_cache, plain.engine.kv_cache);
+  EXPECT_EQ(result.config.engine.graphs, plain.engine.graphs);
+  EXPECT_EQ(result.config.engine.max_chunk_tokens, plain.engine.max_chunk_tokens);
   EXPECT_EQ(result.config.engine.step_timeout, plain.engine.step_timeout);
   EXPECT_EQ(result.config.slow_reader_timeout, plain.slow_reader_timeout);
   EXPECT_EQ(result.config.keepalive_time, plain.keepalive_time);
@@ -67,6 +80,12 @@ TEST(ServerConfigTest, BadValuesNameTheFlag) {
       {"--drain-timeout=-1s", "--drain-timeout"},
       {"--step-timeout=0s", "--step-timeout"},
       {"--loop=pong", "--loop"},
+      {"--kv-pool=elastic", "--kv-pool"},
+      {"--kv-cache=maybe", "--kv-cache"},
+      {"--graphs=1", "--graphs"},
+      {"--kv-memory-fraction=0", "--kv-memory-fraction"},
+      {"--kv-memory-fraction=1.5", "--kv-memory-fraction"},
+      {"--kv-memory-fraction=most", "--kv-memory-fraction"},
       {"--dtype=int3", "--dtype"},
       {"--unknown=1", "--unknown"},
       {"--config=/no/such/file", "/no/such/file"},
@@ -84,7 +103,19 @@ TEST(ServerConfigTest, BadValuesNameTheFlag) {
 TEST(ServerConfigTest, HelpNeedsNothingElse) {
   const ConfigResult result = ParseServerConfig({"--help"}, {});
   EXPECT_EQ(result.kind, Kind::kHelp);
-  EXPECT_THAT(result.text, testing::HasSubstr("--kv-pool-bytes"));
+  for (const char* flag :
+       {"--kv-pool ", "--kv-pool-bytes", "--kv-memory-fraction", "--kv-cache", "--graphs"}) {
+    EXPECT_THAT(result.text, testing::HasSubstr(flag));
+  }
+}
+
+TEST(ServerConfigTest, WhatTheEngineSaysNamesFlags) {
+  EXPECT_EQ(WithFlagNames("max_rows: 9 is not in [1, 4]"), "--max-rows: 9 is not in [1, 4]");
+  EXPECT_EQ(WithFlagNames("KV pool: asked for 7; lower kv_pool_bytes or kv_memory_fraction"),
+            "KV pool: asked for 7; lower --kv-pool-bytes or --kv-memory-fraction");
+  EXPECT_EQ(WithFlagNames("/m/max_rows/x: my_max_rows, max_rows_2"),
+            "/m/max_rows/x: my_max_rows, max_rows_2");
+  EXPECT_EQ(WithFlagNames(""), "");
 }
 
 TEST(ServerConfigTest, TheResolvedConfigurationReadsBackTheSame) {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "kernels/ops.h"
 
 namespace rally {
@@ -31,14 +32,20 @@ namespace {
 
 class HeapBuffer : public Buffer {
  public:
-  explicit HeapBuffer(size_t bytes) : words_((bytes + 7) / 8), bytes_(bytes) {}
+  HeapBuffer(size_t bytes, size_t max_bytes) : words_((max_bytes + 7) / 8), bytes_(bytes) {}
+  // Who still reads what was freed does not find what was there.
+  ~HeapBuffer() override { std::memset(words_.data(), 0xDB, words_.size() * 8); }
   std::byte* data() const override { return reinterpret_cast<std::byte*>(words_.data()); }
   size_t size_bytes() const override { return bytes_; }
-  absl::Status Grow(size_t) override { return absl::UnimplementedError("a fixed buffer"); }
+  absl::Status Grow(size_t bytes) override {
+    if (bytes > words_.size() * 8) return absl::ResourceExhaustedError("beyond the reservation");
+    bytes_ = std::max(bytes_, bytes);
+    return absl::OkStatus();
+  }
 
  private:
   mutable std::vector<uint64_t> words_;
-  const size_t bytes_;
+  size_t bytes_;
 };
 
 struct OpList : public Graph {
@@ -109,11 +116,15 @@ absl::StatusOr<std::unique_ptr<Event>> ScriptedDevice::NewEvent() {
 }
 
 absl::StatusOr<std::unique_ptr<Buffer>> ScriptedDevice::Allocate(Space, size_t bytes) {
-  return std::make_unique<HeapBuffer>(bytes);
+  if (script_.largest_buffer_bytes < bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "scripted:0: asked for ", bytes, " bytes, free are ", script_.largest_buffer_bytes));
+  }
+  return std::make_unique<HeapBuffer>(bytes, bytes);
 }
 
-absl::StatusOr<std::unique_ptr<Buffer>> ScriptedDevice::Reserve(size_t, size_t max_bytes) {
-  return std::make_unique<HeapBuffer>(max_bytes);
+absl::StatusOr<std::unique_ptr<Buffer>> ScriptedDevice::Reserve(size_t bytes, size_t max_bytes) {
+  return std::make_unique<HeapBuffer>(bytes, max_bytes);
 }
 
 absl::StatusOr<std::unique_ptr<Graph>> ScriptedDevice::Capture(

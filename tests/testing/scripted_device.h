@@ -51,6 +51,7 @@ struct DeviceScript {
   double eagerness = 1;
   std::optional<int64_t> fail_at_op;  // the op with this number fails; the error sticks
   std::optional<int64_t> hang_at_op;  // the op with this number never ends
+  size_t largest_buffer_bytes = SIZE_MAX;
 };
 
 class ScriptedDevice : public Device {

@@ -18,19 +18,20 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_join.h"
+#include "engine/base/input_file.h"
 #include "engine/base/status_macros.h"
 #include "engine/text/gguf_vocabulary.h"
 #include "engine/text/json_view.h"
 #include "engine/text/load_tokenizer.h"
-#include "engine/text/read_file.h"
 
 namespace rally {
 namespace {
 
 // The metadata under the names of GgufVocabulary's fields; the script makes it, so it is trusted.
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadGgufMetadata(const std::string& path) {
-  RALLY_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
-  RALLY_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJson(text, path));
+  RALLY_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
+  RALLY_ASSIGN_OR_RETURN(const nlohmann::json json,
+                         ParseJsonObject(text, path, kTokenizerJsonLimits));
   GgufVocabulary gguf;
   gguf.model = json.at("model");
   gguf.pre = json.at("pre");
@@ -52,7 +53,7 @@ absl::Status Run(const std::string& tokenizer_path, const std::string& records_p
                          std::filesystem::is_directory(tokenizer_path)
                              ? LoadTokenizerFromDirectory(tokenizer_path)
                              : LoadGgufMetadata(tokenizer_path));
-  RALLY_ASSIGN_OR_RETURN(const std::string records, ReadWholeFile(records_path));
+  RALLY_ASSIGN_OR_RETURN(const std::string records, ReadTextFile(records_path));
   EncodeOptions options;
   options.parse_special_tokens = parse_special;
   for (std::string_view rest = records; rest.size() >= sizeof(uint32_t);) {

@@ -1,4 +1,4 @@
-#include "engine/model/checked_json.h"
+#include "engine/base/checked_json.h"
 
 #include <string>
 #include <utility>

@@ -1,6 +1,6 @@
 // JSON from files that nobody has checked.
-#ifndef RALLY_ENGINE_MODEL_CHECKED_JSON_H_
-#define RALLY_ENGINE_MODEL_CHECKED_JSON_H_
+#ifndef RALLY_ENGINE_BASE_CHECKED_JSON_H_
+#define RALLY_ENGINE_BASE_CHECKED_JSON_H_
 
 #include <cstddef>
 
@@ -22,4 +22,4 @@ absl::StatusOr<nlohmann::json> ParseJsonObject(absl::string_view text, absl::str
 
 }  // namespace rally
 
-#endif  // RALLY_ENGINE_MODEL_CHECKED_JSON_H_
+#endif  // RALLY_ENGINE_BASE_CHECKED_JSON_H_

@@ -1,4 +1,4 @@
-#include "engine/model/input_file.h"
+#include "engine/base/input_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

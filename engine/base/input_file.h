@@ -1,7 +1,7 @@
-// Reading of model files by pread into the caller's memory. Nothing is mapped: a file that shrinks
+// Reading of files by pread into the caller's memory. Nothing is mapped: a file that shrinks
 // while it is read is an error and not a SIGBUS.
-#ifndef RALLY_ENGINE_MODEL_INPUT_FILE_H_
-#define RALLY_ENGINE_MODEL_INPUT_FILE_H_
+#ifndef RALLY_ENGINE_BASE_INPUT_FILE_H_
+#define RALLY_ENGINE_BASE_INPUT_FILE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -36,9 +36,13 @@ class InputFile {
   const uint64_t size_bytes_;
 };
 
-// The whole of a file of at most `max_bytes`.
-absl::StatusOr<std::string> ReadTextFile(const std::string& path, size_t max_bytes);
+// Tokenizer files, the largest of the texts, are some 20 MB at most.
+inline constexpr size_t kMaxTextFileBytes = size_t{256} << 20;
+
+// The whole of a file of at most `max_bytes`. NOT_FOUND: there is no file of that name.
+absl::StatusOr<std::string> ReadTextFile(const std::string& path,
+                                         size_t max_bytes = kMaxTextFileBytes);
 
 }  // namespace rally
 
-#endif  // RALLY_ENGINE_MODEL_INPUT_FILE_H_
+#endif  // RALLY_ENGINE_BASE_INPUT_FILE_H_
