@@ -40,6 +40,7 @@ class Planner {
     for (const Sequence* s : state.running) {
       if (s->state == SequenceState::kPreempting) coming_blocks_ += BlockCount(*s);
       blocks_to_end_ += BlocksToEnd(*s);
+      growing_rows_ += BlocksToEnd(*s) > BlockCount(*s) ? 1 : 0;
     }
   }
 
@@ -75,16 +76,17 @@ class Planner {
       if (running == limits_.max_rows || free_slots == 0 || budget_ == 0) return;
       if (!limits_.kv_cache && ChunkOf(*s) < Remaining(*s)) return;
       const int32_t need = BlocksFor(s->known(), limits_.block_tokens);
-      const int32_t grown = Growth(*s, running);
+      const int32_t grown = Growth(*s);
       const int32_t free_blocks = free_blocks_ + grown;
-      // One block of headroom for each running row, so that admitting does not force a preemption
-      // on the next block edge.
-      if (need + running > free_blocks && !(running == 0 && need <= free_blocks)) {
+      // A block of headroom for each running row that will need more, so that admitting does not
+      // force a preemption on the next block edge.
+      if (need + growing_rows_ > free_blocks && !(running == 0 && need <= free_blocks)) {
         if (running == 0 && !state_.InFlight() && coming_blocks_ == 0) plan_->rejected = s;
         return;
       }
       Grow(grown);
       blocks_to_end_ += BlocksToEnd(*s);
+      growing_rows_ += BlocksToEnd(*s) > need ? 1 : 0;
       plan_->admitted.push_back(s);
       AddRow(PrefillRow(s, need));
       ++running;
@@ -110,9 +112,9 @@ class Planner {
     return BlocksFor(std::max(1, s.prompt_count + s.output_limit - 1), limits_.block_tokens);
   }
 
-  // What the pool grows by if `s` is admitted beside `running` others: see the headroom in Admit.
-  int32_t Growth(const Sequence& s, int32_t running) const {
-    const int64_t wanted = blocks_to_end_ + BlocksToEnd(s) + running;
+  // What the pool grows by if `s` is admitted: see the headroom in Admit.
+  int32_t Growth(const Sequence& s) const {
+    const int64_t wanted = blocks_to_end_ + BlocksToEnd(s) + growing_rows_;
     return static_cast<int32_t>(
         std::max<int64_t>(0, std::min<int64_t>(wanted, limits_.max_blocks) - pool_blocks_));
   }
@@ -157,6 +159,7 @@ class Planner {
   int32_t pool_blocks_;  // with what this plan grows by
   int32_t free_blocks_;
   int64_t blocks_to_end_ = 0;  // of all that run
+  int32_t growing_rows_ = 0;   // that do not hold all blocks to their end
   int32_t coming_blocks_;      // releasing, or of sequences that are being preempted
   int32_t budget_;             // tokens
   bool short_of_blocks_ = false;

@@ -21,10 +21,7 @@ EngineConfig ChooseEngine(const BenchOptions& options, const EngineShape& shape,
   config.kv_pool = PoolNamed(options.kv_pool);
   config.kv_cache = options.kv_cache == "on";
   config.graphs = options.graphs == "on";
-  // A block that holds a whole context leaves no room beside it for the block of headroom that the
-  // scheduler wants for each running row: there are as many again.
-  const int32_t rows = options.kv_block_tokens > 0 ? shape.rows : 2 * shape.rows;
-  config.max_rows = rows;
+  config.max_rows = shape.rows;
   // Few enough steps until all rows have their prompt that the first row still decodes then.
   config.max_step_tokens = std::max({config.max_step_tokens, 8 * shape.rows, shape.step_tokens});
   const int32_t longest = shape.context + shape.steps + 128;
@@ -41,7 +38,7 @@ EngineConfig ChooseEngine(const BenchOptions& options, const EngineShape& shape,
   const int64_t blocks_a_row =
       (config.context_tokens + config.kv_block_tokens - 1) / config.kv_block_tokens;
   const double block_bytes = model.kv_bytes_per_token() * config.kv_block_tokens;
-  const int64_t blocks = rows * blocks_a_row + 1;  // and the null block
+  const int64_t blocks = shape.rows * blocks_a_row + 1;  // and the null block
   config.kv_pool_bytes = static_cast<int64_t>(block_bytes * static_cast<double>(blocks + 1));
   return config;
 }
