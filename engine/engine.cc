@@ -34,6 +34,7 @@ class ThreadedEngine : public Engine {
         sequences_(&admission_, &stats_, &emitter_, &state_),
         pipeline_(Parts(vocabulary, observer), plan.scheduler, plan.steps_in_flight,
                   config.step_timeout) {
+    stats_.timed_by_events.Set(executor_->timed_by_events() ? 1 : 0);
     stats_.rank_up.Set(1);
     thread_ = std::thread(&ThreadedEngine::Run, this);
   }

@@ -92,6 +92,7 @@ struct EngineStats {
   Counter idle_bubble_ns;   // idle although work was runnable
   Counter idle_no_work_ns;  // idle because nothing was
   Gauge rank_up;
+  Gauge timed_by_events;  // 1: the device clock ticks too coarsely for stamps
   DurationHistogram step_time{kStepBoundsS};
   DurationHistogram idle_bubble{kIdleBoundsS};  // one observation a gap between two steps
   DurationHistogram ttft{kLatencyBoundsS};

@@ -68,6 +68,7 @@ absl::Status Executor::AllocateBuffers() {
     RALLY_ASSIGN_OR_RETURN(half.computed, device_->NewEvent());
     RALLY_ASSIGN_OR_RETURN(half.uploaded, device_->NewEvent());
   }
+  RALLY_ASSIGN_OR_RETURN(clock_, StepClock::Create(device_, kStepRing));
   if (options_.copy_streams) {
     RALLY_ASSIGN_OR_RETURN(uploads_, device_->NewStream());
   }
@@ -149,11 +150,13 @@ void Executor::Launch(const StepPlan& plan) {
 
 void Executor::Run(Stream& stream, Half& half, const StepHeader& header) {
   const StepShape shape = ShapeOf(header);
+  clock_->Begin(stream, header.step);
   if (Graph* graph = half.graphs.Find(shape); graph != nullptr) {
     stream.Launch(*graph);
   } else {
     model_->Forward(stream, Tensors(half), shape);
   }
+  clock_->End(stream, header.step);
 }
 
 // A record that went to the stream of the outcomes would wait there for the step in flight.
@@ -175,7 +178,9 @@ absl::StatusOr<StepOutcomeView> Executor::Join(uint64_t step, absl::Time deadlin
   RALLY_RETURN_IF_ERROR(buffer.delivered->SyncUntil(deadline));
   RALLY_RETURN_IF_ERROR(device_->status());
   kv_->Complete(step);
-  return StepOutcomeView(buffer.outcome->data(), options_.limits);
+  const StepOutcomeView outcome(buffer.outcome->data(), options_.limits);
+  clock_->Correct(step, outcome.header);
+  return outcome;
 }
 
 }  // namespace rally

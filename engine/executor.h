@@ -16,6 +16,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -24,6 +25,7 @@
 #include "engine/graph_cache.h"
 #include "engine/kv_pool.h"
 #include "engine/model/decoder_model.h"
+#include "engine/step_clock.h"
 #include "engine/step_plan.h"
 #include "kernels/device/device.h"
 
@@ -64,6 +66,7 @@ class Executor {
   // Any thread.
   int64_t kv_pool_bytes() const { return kv_->size_bytes(); }
   int64_t step_bytes() const { return step_bytes_; }
+  bool timed_by_events() const { return clock_->uses_events(); }
 
  private:
   struct StepBuffer {
@@ -104,6 +107,7 @@ class Executor {
   std::array<StepBuffer, kStepRing> ring_;
   std::array<Half, 2> halves_;
   std::unique_ptr<Stream> uploads_;  // with copy streams
+  std::optional<StepClock> clock_;
 };
 
 // The record of a committed plan: rows, tokens, samples, new blocks, slot resets.

@@ -168,6 +168,10 @@ void AddStepFamilies(RankFamilies& out) {
               "Time in which the device ran no step. bubble: work was runnable. no_work: none was.",
               {{"bubble", [](const S& s) { return Seconds(s.idle_bubble_ns); }},
                {"no_work", [](const S& s) { return Seconds(s.idle_no_work_ns); }}});
+  out.Gauge("rally_steps_timed_by_events",
+            "How steps and the idle time between them are timed: 0, by stamps of the device clock; "
+            "1, by events, since that clock ticks too coarsely.",
+            [](const S& s) { return s.timed_by_events.value(); });
   out.Histogram("rally_idle_bubble_seconds",
                 "Idle time between two steps although work was runnable, one observation a gap.",
                 &S::idle_bubble);

@@ -36,6 +36,21 @@ __global__ void AnswerClock(volatile CudaClockCells* cells, int32_t first) {
   }
 }
 
+// The least change between two readings, of some changes. One thread.
+__global__ void MeasureTick(CudaClockCells* cells) {
+  constexpr int kChanges = 16;
+  int64_t least = kPatienceNanos;
+  int64_t last = GlobalTimer();
+  for (int change = 0; change < kChanges;) {
+    const int64_t now = GlobalTimer();
+    if (now == last) continue;
+    least = min(least, now - last);
+    last = now;
+    ++change;
+  }
+  cells->tick_ns = least;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CudaClock>> CudaClock::Start(absl::string_view where) {
@@ -46,7 +61,10 @@ absl::StatusOr<std::unique_ptr<CudaClock>> CudaClock::Start(absl::string_view wh
   if (!status.ok()) return status;
   clock->cells_.reset(new (memory) CudaClockCells);
   status = CudaStatus(MakeCudaStream(&clock->stream_), where, "making a stream");
-  if (status.ok()) status = CudaStatus(clock->Launch(), where, "the first kernel");
+  if (status.ok()) {
+    MeasureTick<<<1, 1, 0, clock->stream_.get()>>>(clock->cells_.get());
+    status = CudaStatus(clock->Launch(), where, "the first kernel");
+  }
   if (!status.ok()) return status;
   const bool answered = clock->Ask(kPatienceNanos, &clock->sample_);
   status = CudaStatus(cudaStreamSynchronize(clock->stream_.get()), where, "the first kernel");
@@ -54,6 +72,7 @@ absl::StatusOr<std::unique_ptr<CudaClock>> CudaClock::Start(absl::string_view wh
   if (!answered) {
     return absl::UnavailableError(absl::StrCat(where, ": the device clock does not answer"));
   }
+  clock->tick_ns_ = clock->cells_->tick_ns;
   clock->next_refresh_ns_ = clock->sample_.host_ns + kRefreshEveryNanos;
   return clock;
 }

@@ -23,6 +23,7 @@ struct CudaClockCells {
   int32_t question = 0;  // the host: the round that it asks for, 0: none any more
   int32_t answer = 0;    // the kernel: the round that it has answered
   int64_t device_ns = 0;
+  int64_t tick_ns = 0;  // the kernel at start-up: see CudaClock::tick_ns
 };
 
 class CudaClock {
@@ -36,6 +37,8 @@ class CudaClock {
   // 30 us of the calling thread, and at most 1 ms if the device does not answer.
   // The device must be current. One thread at a time.
   int64_t Nanos();
+  // The smallest step of %globaltimer that a kernel saw at start-up.
+  int64_t tick_ns() const { return tick_ns_; }
 
  private:
   struct FreePinned {
@@ -54,6 +57,7 @@ class CudaClock {
 
   std::unique_ptr<CudaClockCells, FreePinned> cells_;
   CudaStreamOwner stream_;
+  int64_t tick_ns_ = 0;
   int32_t last_round_ = 0;
   Sample sample_;
   double drift_ = 0;  // change of the offset a host nanosecond

@@ -41,13 +41,8 @@ class CudaDevice final : public Device {
     if (error != cudaSuccess) return CudaStatus(error, context_->name, "making a stream");
     return std::make_unique<CudaQueue>(context_, std::move(stream));
   }
-  absl::StatusOr<std::unique_ptr<Event>> NewEvent() override {
-    context_->MakeCurrent();
-    CudaEventOwner event;
-    const cudaError_t error = MakeCudaEvent(&event);
-    if (error != cudaSuccess) return CudaStatus(error, context_->name, "making an event");
-    return std::make_unique<CudaEvent>(context_, std::move(event));
-  }
+  absl::StatusOr<std::unique_ptr<Event>> NewEvent() override { return MakeEvent(false); }
+  absl::StatusOr<std::unique_ptr<Event>> NewTimedEvent() override { return MakeEvent(true); }
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(Space space, size_t bytes) override {
     context_->MakeCurrent();
     return space == Space::kDevice ? NewCudaBuffer(context_, bytes)
@@ -71,8 +66,17 @@ class CudaDevice final : public Device {
     context_->MakeCurrent();
     return clock_->Nanos();
   }
+  int64_t clock_tick_ns() const override { return clock_->tick_ns(); }
 
  private:
+  absl::StatusOr<std::unique_ptr<Event>> MakeEvent(bool timed) {
+    context_->MakeCurrent();
+    CudaEventOwner event;
+    const cudaError_t error = MakeCudaEvent(&event, timed);
+    if (error != cudaSuccess) return CudaStatus(error, context_->name, "making an event");
+    return std::make_unique<CudaEvent>(context_, std::move(event));
+  }
+
   const std::shared_ptr<CudaContext> context_;
   const std::unique_ptr<CudaClock> clock_;
 };

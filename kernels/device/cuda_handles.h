@@ -42,10 +42,11 @@ inline cudaError_t MakeCudaStream(CudaStreamOwner* owner) {
   return error;
 }
 
-// An event that orders and notifies but takes no time stamp, which makes it cheaper.
-inline cudaError_t MakeCudaEvent(CudaEventOwner* owner) {
+// An event that orders and notifies; one that takes no time stamp is cheaper.
+inline cudaError_t MakeCudaEvent(CudaEventOwner* owner, bool timed = false) {
   cudaEvent_t event = nullptr;
-  const cudaError_t error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+  const unsigned flags = timed ? cudaEventDefault : cudaEventDisableTiming;
+  const cudaError_t error = cudaEventCreateWithFlags(&event, flags);
   *owner = CudaEventOwner(event);
   return error;
 }

@@ -62,6 +62,16 @@ absl::Status CudaEvent::SyncUntil(absl::Time deadline) const {
   return absl::OkStatus();
 }
 
+int64_t CudaEvent::NanosSince(const Event& earlier) const {
+  context_->MakeCurrent();
+  const auto& from = static_cast<const CudaEvent&>(earlier);
+  float ms = 0;
+  const cudaError_t error = cudaEventElapsedTime(&ms, from.handle(), handle());
+  if (error == cudaSuccess) return static_cast<int64_t>(double{ms} * 1e6);
+  context_->fault.Set(CudaStatus(error, context_->name, "timing an event"));
+  return 0;
+}
+
 CudaQueue::CudaQueue(std::shared_ptr<CudaContext> context, CudaStreamOwner stream)
     : context_(std::move(context)), stream_(std::move(stream)) {
   context_->streams.push_back(stream_.get());

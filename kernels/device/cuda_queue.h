@@ -25,6 +25,7 @@ class CudaEvent final : public Event {
   // A failed device runs nothing any more, so its events are done.
   bool IsDone() const override;
   absl::Status SyncUntil(absl::Time deadline) const override;
+  int64_t NanosSince(const Event& earlier) const override;
 
  private:
   const std::shared_ptr<CudaContext> context_;

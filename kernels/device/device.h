@@ -50,6 +50,9 @@ class Event {
   virtual bool IsDone() const = 0;
   // Blocks the host until IsDone or the deadline; DEADLINE_EXCEEDED names the event's device.
   virtual absl::Status SyncUntil(absl::Time deadline) const = 0;
+  // Device time from `earlier` to this point, both timed (Device::NewTimedEvent) and done; 0 where
+  // the device has failed or times no events.
+  virtual int64_t NanosSince(const Event& earlier) const { return 0; }
 };
 
 // A recorded sequence of ops that is replayed with the same arguments (addresses, row limits).
@@ -86,6 +89,8 @@ class Device {
   virtual DeviceMemory memory() const { return {}; }
   virtual absl::StatusOr<std::unique_ptr<Stream>> NewStream() = 0;
   virtual absl::StatusOr<std::unique_ptr<Event>> NewEvent() = 0;
+  // An event that also takes the time, which makes it dearer.
+  virtual absl::StatusOr<std::unique_ptr<Event>> NewTimedEvent() { return NewEvent(); }
   // RESOURCE_EXHAUSTED says what was asked and what was free.
   virtual absl::StatusOr<std::unique_ptr<Buffer>> Allocate(Space space, size_t bytes) = 0;
   // Reserves address space for `max_bytes` and makes the first `bytes` usable.
@@ -99,6 +104,8 @@ class Device {
   virtual absl::Status status() const = 0;
   // The clock that the step stamps of this device read, in nanoseconds.
   virtual int64_t ClockNanos() const = 0;
+  // What two stamps of that clock differ by at least, if they differ.
+  virtual int64_t clock_tick_ns() const { return 1; }
 };
 
 }  // namespace rally
