@@ -1,26 +1,22 @@
-// Top-k and top-p without sorting, by one block over one row of scores z <= 0 whose best is 0.
+// Top-k and top-p without sorting, by a cluster over one row of scores z <= 0 whose best is 0.
 //
 // The cut is found by radix selection, from coarse to fine: first by 2048 equal steps of z, since
 // its float bits would put most of a vocabulary into a few bins; then, within one step, by the bits
 // of z. A bin holds the weight of its scores in whole numbers (1 a score, or the probability in
-// units of 2^-40), so that the sums do not depend on the order in which threads add, and neither
-// does the cut. kernels/host/sample_cut.h says what is kept; this is the same up to the last place
-// of the exponential.
+// units of 2^-40), so that the sums do not depend on the order in which threads add, nor on how
+// many blocks share the row, and neither does the cut. kernels/host/sample_cut.h says what is kept;
+// this is the same up to the last place of the exponential.
+//
+// Each level, every block fills bins of its own slice, then adds up a share of the bins over all
+// blocks, and the one whose share holds the crossing is read by all: two meetings of the cluster.
 #ifndef RALLY_KERNELS_CUDA_SAMPLE_SELECT_CUH_
 #define RALLY_KERNELS_CUDA_SAMPLE_SELECT_CUH_
 
-#include "kernels/cuda/common.cuh"
+#include "kernels/cuda/sample_row.cuh"
 
 namespace rally {
 
-inline constexpr int kSampleThreads = 1024;
 inline constexpr int kSelectBins = 2048;
-
-// Orders as the floats do (no NaN).
-__device__ inline uint32_t ScoreKey(float z) {
-  const uint32_t bits = __float_as_uint(z);
-  return (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
-}
 
 // Kept are the ids whose score has a larger key, and of those with the same key the ids up to
 // `last_id`.
@@ -33,12 +29,30 @@ struct Cut {
   }
 };
 
+// 64 bits in two words: shared memory adds words, but not pairs of them, in one go.
+struct Bin {
+  uint32_t low;
+  uint32_t high;
+};
+
+__device__ inline void AddTo(Bin* bin, uint64_t weight) {
+  const auto low = static_cast<uint32_t>(weight);
+  auto high = static_cast<uint32_t>(weight >> 32);
+  const uint32_t before = atomicAdd(&bin->low, low);
+  if (before + low < before) ++high;
+  if (high != 0) atomicAdd(&bin->high, high);
+}
+
 struct SelectScratch {
-  uint64_t bins[kSelectBins];
-  uint64_t warps[kWarp];
+  Bin bins[kSelectBins];              // of this block's slice
+  uint64_t share[kSelectBins];        // of all slices, this block's share of the bins
+  uint64_t totals[kMaxSampleBlocks];  // of each block's share
+  uint64_t ties[kMaxSampleBlocks];    // of each block's slice
+  uint64_t warps[kSampleWarps];
   uint64_t missing;  // what the bins above the found one leave to reach
   uint64_t weight;   // of the found bin
   uint32_t bin;
+  int32_t tie;
 };
 
 // A score's weight.
@@ -59,7 +73,7 @@ __device__ inline uint32_t StepOf(float z) {
 // Levels after the first: digits of 11, 11 and 10 bits of the key.
 __device__ inline int ShiftOfLevel(int level) { return level == 1 ? 21 : level == 2 ? 10 : 0; }
 
-// Sum of `value` over the threads after this one, and the total.
+// Sum of `value` over the threads of the block after this one, and the total.
 __device__ inline uint64_t SumAfter(uint64_t value, SelectScratch& s, uint64_t* total) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -72,7 +86,7 @@ __device__ inline uint64_t SumAfter(uint64_t value, SelectScratch& s, uint64_t* 
   __syncthreads();
   uint64_t later = 0;
   *total = 0;
-  for (int w = 0; w < kSampleThreads / kWarp; ++w) {
+  for (int w = 0; w < kSampleWarps; ++w) {
     *total += s.warps[w];
     if (w > warp) later += s.warps[w];
   }
@@ -80,36 +94,79 @@ __device__ inline uint64_t SumAfter(uint64_t value, SelectScratch& s, uint64_t* 
   return sum - value + later;
 }
 
+// Puts this block's value into every block's list; it is there when the cluster has met.
+__device__ inline void Publish(uint64_t value, const RowSlice& slice, uint64_t* list) {
+  if (threadIdx.x < slice.blocks) {
+    *InBlockOfCluster(&list[slice.rank], static_cast<uint32_t>(threadIdx.x)) = value;
+  }
+}
+
+// Adds this block's share of the bins over all blocks, and makes its total known.
+__device__ inline void MergeBins(const RowSlice& slice, SelectScratch& s) {
+  const int share = kSelectBins / static_cast<int>(slice.blocks);
+  const int first = static_cast<int>(slice.rank) * share;
+  SyncCluster();  // the bins are full
+  uint64_t mine = 0;
+  for (int i = static_cast<int>(threadIdx.x); i < share; i += kSampleThreads) {
+    uint64_t sum = 0;
+    for (uint32_t b = 0; b < slice.blocks; ++b) {
+      const Bin bin = *InBlockOfCluster(&s.bins[first + i], b);
+      sum += uint64_t{bin.high} << 32 | bin.low;
+    }
+    s.share[i] = sum;
+    mine += sum;
+  }
+  Publish(BlockSum(mine, s.warps), slice, s.totals);
+  SyncCluster();
+}
+
 // Finds the bin in which the weights from the best on reach `target` (at most the sum of all bins);
-// a target of 0 stands for `share` of that sum, at least 1.
-__device__ inline void FindBin(SelectScratch& s, uint64_t target, float share) {
-  static_assert(kSelectBins == 2 * kSampleThreads);
-  const uint64_t low = s.bins[2 * threadIdx.x];
-  const uint64_t high = s.bins[2 * threadIdx.x + 1];
-  uint64_t total;
-  const uint64_t above_high = SumAfter(low + high, s, &total);
+// a target of 0 stands for `of_all` of that sum, at least 1. Every block does the same work.
+__device__ inline void FindBin(const RowSlice& slice, SelectScratch& s, uint64_t target,
+                               float of_all) {
+  MergeBins(slice, s);
+  uint64_t total = 0;
+  for (uint32_t b = 0; b < slice.blocks; ++b) total += s.totals[b];
   if (target == 0) {
     target =
         max(uint64_t{1},
-            static_cast<uint64_t>(ceil(static_cast<double>(share) * static_cast<double>(total))));
+            static_cast<uint64_t>(ceil(static_cast<double>(of_all) * static_cast<double>(total))));
   }
   target = min(target, total);
-  const uint64_t above_low = above_high + high;
-  if (above_high < target && target <= above_low) {
-    s.bin = 2 * threadIdx.x + 1;
-    s.missing = target - above_high;
-    s.weight = high;
-  } else if (above_low < target && target <= above_low + low) {
-    s.bin = 2 * threadIdx.x;
-    s.missing = target - above_low;
-    s.weight = low;
+  uint32_t owner = slice.blocks - 1;  // of the crossing; later blocks have the better bins
+  uint64_t above = 0;
+  while (owner > 0 && above + s.totals[owner] < target) above += s.totals[owner--];
+
+  const int share = kSelectBins / static_cast<int>(slice.blocks);
+  const int each = (share + kSampleThreads - 1) / kSampleThreads;
+  const int begin = static_cast<int>(threadIdx.x) * each;
+  const uint64_t* owned = InBlockOfCluster(&s.share[0], owner);
+  uint64_t weights[kSelectBins / kSampleThreads] = {};
+  uint64_t mine = 0;
+#pragma unroll
+  for (int j = 0; j < kSelectBins / kSampleThreads; ++j) {
+    if (j < each && begin + j < share) weights[j] = owned[begin + j];
+    mine += weights[j];
+  }
+  uint64_t owners;
+  above += SumAfter(mine, s, &owners);
+#pragma unroll
+  for (int j = kSelectBins / kSampleThreads - 1; j >= 0; --j) {
+    if (above < target && target <= above + weights[j]) {
+      s.bin = owner * static_cast<uint32_t>(share) + static_cast<uint32_t>(begin + j);
+      s.missing = target - above;
+      s.weight = weights[j];
+    }
+    above += weights[j];
   }
   __syncthreads();
 }
 
+// After FindBin no other block reads them any more.
 __device__ inline void ClearBins(SelectScratch& s) {
-  __syncthreads();
-  for (int i = static_cast<int>(threadIdx.x); i < kSelectBins; i += kSampleThreads) s.bins[i] = 0;
+  for (int i = static_cast<int>(threadIdx.x); i < kSelectBins; i += kSampleThreads) {
+    s.bins[i] = {0, 0};
+  }
   __syncthreads();
 }
 
@@ -120,19 +177,17 @@ struct Crossing {
   uint64_t weight = 0;   // of all scores with this key
 };
 
-// The target is `target`, or if that is 0 `share` of the weight of the scores whose key is at least
-// `least`. Every thread of the block calls it and gets the result.
-template <typename Weight>
-__device__ Crossing FindCrossing(const float* z, int32_t n, uint32_t least, uint64_t target,
-                                 float share, SelectScratch& s) {
+// The target is `target`, or if that is 0 `of_all` of the weight of the scores whose key is at
+// least `least`. Every thread of the cluster calls it and gets the result.
+template <int kPer, typename Weight>
+__device__ Crossing FindCrossing(const float* z, const RowSlice& slice, uint32_t least,
+                                 uint64_t target, float of_all, SelectScratch& s) {
   const Weight weight;
   ClearBins(s);
-  for (auto i = static_cast<int32_t>(threadIdx.x); i < n; i += kSampleThreads) {
-    if (ScoreKey(z[i]) < least) continue;
-    atomicAdd(reinterpret_cast<unsigned long long*>(&s.bins[StepOf(z[i])]), weight(z[i]));
-  }
-  __syncthreads();
-  FindBin(s, target, share);
+  ForEachScore<kPer, 2>(z, slice.count, [&](float score, int32_t) {
+    if (ScoreKey(score) >= least) AddTo(&s.bins[StepOf(score)], weight(score));
+  });
+  FindBin(slice, s, target, of_all);
   const uint32_t step = s.bin;
   Crossing crossing{.missing = s.missing};
   for (int level = 1; level <= 3; ++level) {
@@ -140,14 +195,13 @@ __device__ Crossing FindCrossing(const float* z, int32_t n, uint32_t least, uint
     const int above = level == 1 ? 32 : ShiftOfLevel(level - 1);
     const uint32_t mask = (1u << (above - shift)) - 1;
     ClearBins(s);
-    for (auto i = static_cast<int32_t>(threadIdx.x); i < n; i += kSampleThreads) {
-      const uint32_t key = ScoreKey(z[i]);
-      if (StepOf(z[i]) != step || key < least) continue;
-      if (level > 1 && ((key ^ crossing.key) >> above) != 0) continue;
-      atomicAdd(reinterpret_cast<unsigned long long*>(&s.bins[key >> shift & mask]), weight(z[i]));
-    }
-    __syncthreads();
-    FindBin(s, crossing.missing, 0);
+    ForEachScore<kPer, 2>(z, slice.count, [&](float score, int32_t) {
+      const uint32_t key = ScoreKey(score);
+      if (StepOf(score) != step || key < least) return;
+      if (level > 1 && ((key ^ crossing.key) >> above) != 0) return;
+      AddTo(&s.bins[key >> shift & mask], weight(score));
+    });
+    FindBin(slice, s, crossing.missing, 0);
     crossing.key |= s.bin << shift;
     crossing.missing = s.missing;
     crossing.weight = s.weight;
@@ -157,39 +211,43 @@ __device__ Crossing FindCrossing(const float* z, int32_t n, uint32_t least, uint
 
 // The id of the `wanted`-th score (from 1) with this key, in the order of ids. Each thread counts
 // in a stretch of its own.
-__device__ inline int32_t FindTie(const float* z, int32_t n, uint32_t key, uint64_t wanted,
-                                  SelectScratch& s) {
-  const int32_t stretch = (n + kSampleThreads - 1) / kSampleThreads;
-  const int32_t begin = min(n, static_cast<int32_t>(threadIdx.x) * stretch);
-  const int32_t end = min(n, begin + stretch);
+__device__ inline int32_t FindTie(const float* z, const RowSlice& slice, uint32_t key,
+                                  uint64_t wanted, SelectScratch& s) {
+  const int32_t stretch = (slice.count + kSampleThreads - 1) / kSampleThreads;
+  const int32_t begin = min(slice.count, static_cast<int32_t>(threadIdx.x) * stretch);
+  const int32_t end = min(slice.count, begin + stretch);
   uint64_t mine = 0;
   for (int32_t i = begin; i < end; ++i) mine += ScoreKey(z[i]) == key ? 1 : 0;
   uint64_t total;
   const uint64_t after = SumAfter(mine, s, &total);
+  Publish(total, slice, s.ties);
+  SyncCluster();
   uint64_t seen = total - after - mine;
+  for (uint32_t b = 0; b < slice.rank; ++b) seen += s.ties[b];
   for (int32_t i = begin; i < end && seen < wanted; ++i) {
-    if (ScoreKey(z[i]) == key && ++seen == wanted) s.bin = static_cast<uint32_t>(i);
+    if (ScoreKey(z[i]) != key || ++seen != wanted) continue;
+    for (uint32_t b = 0; b < slice.blocks; ++b) *InBlockOfCluster(&s.tie, b) = slice.begin + i;
   }
-  __syncthreads();
-  return static_cast<int32_t>(s.bin);
+  SyncCluster();
+  return s.tie;
 }
 
 // In the order of Hugging Face and vLLM: top_k and all that equal the last of them, then of these
-// the fewest best ones whose probabilities reach top_p.
-__device__ inline Cut FindCut(const float* z, int32_t n, int32_t top_k, float top_p,
-                              SelectScratch& s) {
+// the fewest best ones whose probabilities reach top_p. `vocab`: scores of the whole row.
+template <int kPer>
+__device__ Cut FindCut(const float* z, const RowSlice& slice, int32_t vocab, int32_t top_k,
+                       float top_p, SelectScratch& s) {
   Cut cut;
-  if (top_k > 0 && top_k < n) {
-    cut.key = FindCrossing<CountOne>(z, n, 0, static_cast<uint64_t>(top_k), 0, s).key;
+  if (top_k > 0 && top_k < vocab) {
+    const auto count = static_cast<uint64_t>(top_k);
+    cut.key = FindCrossing<kPer, CountOne>(z, slice, 0, count, 0, s).key;
   }
   if (top_p >= 1) return cut;
-  const Crossing crossing = FindCrossing<ProbabilityOf>(z, n, cut.key, 0, top_p, s);
+  const Crossing crossing = FindCrossing<kPer, ProbabilityOf>(z, slice, cut.key, 0, top_p, s);
   cut.key = crossing.key;
-  const float score =
-      __uint_as_float((crossing.key >> 31) != 0 ? crossing.key & 0x7fffffffu : ~crossing.key);
-  const uint64_t each = ProbabilityOf()(score);
+  const uint64_t each = ProbabilityOf()(ScoreOf(crossing.key));
   const uint64_t needed = (crossing.missing + each - 1) / each;
-  if (needed * each < crossing.weight) cut.last_id = FindTie(z, n, crossing.key, needed, s);
+  if (needed * each < crossing.weight) cut.last_id = FindTie(z, slice, crossing.key, needed, s);
   return cut;
 }
 
