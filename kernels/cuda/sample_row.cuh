@@ -33,13 +33,19 @@ __device__ inline float ScoreOf(uint32_t key) {
 }
 
 // The larger key wins, and of equal ones the smaller id.
-struct Best {
+struct alignas(8) Best {
   uint32_t key = 0;
   int32_t id = INT32_MAX;
 };
 
 // Above the keys of all numbers.
 inline constexpr uint32_t kNotFiniteKey = UINT32_MAX;
+
+// For warps whose lanes may have gone different ways, which the barrier itself does not allow.
+__device__ inline void MeetInCluster() {
+  __syncwarp();
+  SyncCluster();
+}
 
 __device__ inline Best WarpBest(const Best& mine) {
   const uint32_t key = __reduce_max_sync(kFullWarp, mine.key);
@@ -62,7 +68,7 @@ __device__ inline Best ClusterBest(const Best& mine, const RowSlice& slice, int 
     Best* to = &s.warps[turn][slice.rank * kSampleWarps + threadIdx.x / kWarp];
     *InBlockOfCluster(to, lane) = of_warp;
   }
-  SyncCluster();
+  MeetInCluster();
   Best best;
   for (uint32_t i = lane; i < slice.blocks * kSampleWarps; i += kWarp) {
     const Best other = s.warps[turn][i];

@@ -30,7 +30,7 @@ struct Cut {
 };
 
 // 64 bits in two words: shared memory adds words, but not pairs of them, in one go.
-struct Bin {
+struct alignas(8) Bin {
   uint32_t low;
   uint32_t high;
 };
@@ -105,7 +105,7 @@ __device__ inline void Publish(uint64_t value, const RowSlice& slice, uint64_t* 
 __device__ inline void MergeBins(const RowSlice& slice, SelectScratch& s) {
   const int share = kSelectBins / static_cast<int>(slice.blocks);
   const int first = static_cast<int>(slice.rank) * share;
-  SyncCluster();  // the bins are full
+  MeetInCluster();  // the bins are full
   uint64_t mine = 0;
   for (int i = static_cast<int>(threadIdx.x); i < share; i += kSampleThreads) {
     uint64_t sum = 0;
@@ -117,7 +117,7 @@ __device__ inline void MergeBins(const RowSlice& slice, SelectScratch& s) {
     mine += sum;
   }
   Publish(BlockSum(mine, s.warps), slice, s.totals);
-  SyncCluster();
+  MeetInCluster();
 }
 
 // Finds the bin in which the weights from the best on reach `target` (at most the sum of all bins);
@@ -221,14 +221,14 @@ __device__ inline int32_t FindTie(const float* z, const RowSlice& slice, uint32_
   uint64_t total;
   const uint64_t after = SumAfter(mine, s, &total);
   Publish(total, slice, s.ties);
-  SyncCluster();
+  MeetInCluster();
   uint64_t seen = total - after - mine;
   for (uint32_t b = 0; b < slice.rank; ++b) seen += s.ties[b];
   for (int32_t i = begin; i < end && seen < wanted; ++i) {
     if (ScoreKey(z[i]) != key || ++seen != wanted) continue;
     for (uint32_t b = 0; b < slice.blocks; ++b) *InBlockOfCluster(&s.tie, b) = slice.begin + i;
   }
-  SyncCluster();
+  MeetInCluster();
   return s.tie;
 }
 
