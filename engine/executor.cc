@@ -66,11 +66,13 @@ absl::Status Executor::AllocateBuffers() {
     RALLY_ASSIGN_OR_RETURN(half.record, Allocate(Space::kDevice, record_bytes));
     RALLY_ASSIGN_OR_RETURN(half.outcome, Allocate(Space::kDevice, outcome_bytes));
     RALLY_ASSIGN_OR_RETURN(half.computed, device_->NewEvent());
-    RALLY_ASSIGN_OR_RETURN(half.uploaded, device_->NewEvent());
   }
   RALLY_ASSIGN_OR_RETURN(clock_, StepClock::Create(device_, kStepRing));
   if (options_.copy_streams) {
     RALLY_ASSIGN_OR_RETURN(uploads_, device_->NewStream());
+    for (Half& half : halves_) {
+      RALLY_ASSIGN_OR_RETURN(half.uploaded, device_->NewEvent());
+    }
   }
   RALLY_ASSIGN_OR_RETURN(slots_, Allocate(Space::kDevice, sizeof(SlotState) * limits.slot_count));
   RALLY_ASSIGN_OR_RETURN(block_tables_,

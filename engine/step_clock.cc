@@ -30,9 +30,7 @@ absl::StatusOr<StepClock> StepClock::Create(Device* device, size_t steps_in_ring
 }
 
 void StepClock::Begin(Stream& stream, uint64_t step) {
-  if (!uses_events()) return;
-  if (first_step_ == 0) first_step_ = step;
-  stream.Record(*SpanOf(step).began);
+  if (uses_events()) stream.Record(*SpanOf(step).began);
 }
 
 void StepClock::End(Stream& stream, uint64_t step) {
@@ -43,7 +41,7 @@ void StepClock::Correct(uint64_t step, OutcomeHeader* header) {
   if (!uses_events()) return;
   const Span& span = SpanOf(step);
   const int64_t length = span.ended->NanosSince(*span.began);
-  const int64_t gap = step == first_step_ ? 0 : span.began->NanosSince(*SpanOf(step - 1).ended);
+  const int64_t gap = step == 1 ? 0 : span.began->NanosSince(*SpanOf(step - 1).ended);
   refiner_.Refine(gap, length, header);
 }
 

@@ -57,7 +57,6 @@ class StepClock {
 
   StampRefiner refiner_;
   std::vector<Span> ring_;
-  uint64_t first_step_ = 0;  // nothing came before it
 };
 
 }  // namespace rally

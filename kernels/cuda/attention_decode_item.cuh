@@ -4,6 +4,7 @@
 #define RALLY_KERNELS_CUDA_ATTENTION_DECODE_ITEM_CUH_
 
 #include "kernels/cuda/attention_tiles.cuh"
+#include "kernels/cuda/rotation.cuh"
 
 namespace rally {
 
@@ -73,22 +74,19 @@ __device__ void NormHead(const float* weight, float epsilon, float (&x)[kPer]) {
   for (int i = 0; i < kPer; ++i) x[i] = ToFloat(FromFloat<T>(x[i] * factor * weight[first + i]));
 }
 
-// Rotates a head in shared memory, by a warp. Full-range sines: see rope.cu.
+// Rotates a head in shared memory, by a warp.
 template <typename T, int kHeadDim>
 __device__ void RotateHead(const DecodeAttentionArgs& d, int32_t position, T* heads, int32_t head) {
   const int32_t pairs = d.rotary_dim / 2;
   for (auto i = static_cast<int32_t>(threadIdx.x) % kWarp; i < pairs; i += kWarp) {
-    float sine, cosine;
-    sincosf(static_cast<float>(position) * d.inv_freq[i], &sine, &cosine);
-    sine *= d.rope_scale;
-    cosine *= d.rope_scale;
+    const float2 turn = RotationOf(position, d.inv_freq[i], d.rope_scale);
     const int32_t j = i + pairs;
     T* x = ChunkOf<kHeadDim>(heads, head, i / kChunkValues) + i % kChunkValues;
     T* y = ChunkOf<kHeadDim>(heads, head, j / kChunkValues) + j % kChunkValues;
     const float x0 = ToFloat(*x);
     const float y0 = ToFloat(*y);
-    *x = FromFloat<T>(x0 * cosine - y0 * sine);
-    *y = FromFloat<T>(y0 * cosine + x0 * sine);
+    *x = FromFloat<T>(x0 * turn.x - y0 * turn.y);
+    *y = FromFloat<T>(y0 * turn.x + x0 * turn.y);
   }
 }
 

@@ -17,6 +17,7 @@
 namespace rally {
 
 inline constexpr int kWarp = 32;
+inline constexpr size_t kMaxSharedBytes = size_t{227} << 10;  // of a block, on Hopper
 inline constexpr unsigned kFullWarp = 0xffffffffu;
 
 __device__ inline float ToFloat(float x) { return x; }
@@ -64,6 +65,33 @@ __device__ inline void StorePack(const float (&values)[kCount], T* p) {
 template <typename T>
 __device__ inline T* RowOf(const Matrix& m, int64_t r) {
   return static_cast<T*>(m.data) + r * m.stride;
+}
+
+// Element `i` of whatever type, for values that are read or written only a few times.
+__device__ inline float LoadAny(DType dtype, const void* data, int64_t i) {
+  switch (dtype) {
+    case DType::kF32:
+      return static_cast<const float*>(data)[i];
+    case DType::kBF16:
+      return ToFloat(static_cast<const __nv_bfloat16*>(data)[i]);
+    case DType::kF16:
+      return ToFloat(static_cast<const __half*>(data)[i]);
+  }
+  return 0;
+}
+
+__device__ inline void StoreAny(DType dtype, void* data, int64_t i, float value) {
+  switch (dtype) {
+    case DType::kF32:
+      static_cast<float*>(data)[i] = value;
+      return;
+    case DType::kBF16:
+      static_cast<__nv_bfloat16*>(data)[i] = FromFloat<__nv_bfloat16>(value);
+      return;
+    case DType::kF16:
+      static_cast<__half*>(data)[i] = FromFloat<__half>(value);
+      return;
+  }
 }
 
 template <typename T>

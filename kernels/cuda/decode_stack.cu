@@ -10,9 +10,9 @@
 namespace rally {
 namespace {
 
-// Of a block; Hopper has 227 KB. What is left holds a small block of another kernel, such as the
-// one that answers for the device clock.
-constexpr size_t kSharedLimit = size_t{224} << 10;
+// What is left holds a small block of another kernel, such as the one that answers for the device
+// clock.
+constexpr size_t kSharedLimit = kMaxSharedBytes - (size_t{3} << 10);
 constexpr int32_t kLeastStages = 6;        // below, memory is not read ahead enough
 constexpr int32_t kMostStageDepth = 1024;  // elements
 

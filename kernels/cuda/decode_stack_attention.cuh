@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/attention_running.cuh"
 #include "kernels/cuda/decode_stack_input.cuh"
+#include "kernels/cuda/rotation.cuh"
 
 namespace rally {
 
@@ -104,16 +105,14 @@ __device__ void RotateHeads(const StackKernelArgs& a, const StackShared& s, cons
   }
 }
 
-// Once a step: full-range sines and cosines of the rows' positions.
+// Once a step, for all layers.
 __device__ inline void FillRotations(const StackKernelArgs& a, const StackShared& s, int32_t rows) {
   const int32_t pairs = a.rotary_dim / 2;
   for (auto i = static_cast<int32_t>(threadIdx.x); i < rows * pairs; i += kStackThreads) {
     const int32_t row = i / pairs;
     const int32_t pair = i - row * pairs;
-    const float angle = static_cast<float>(s.rows[row].first_position) * a.inv_freq[pair];
-    float sine, cosine;
-    sincosf(angle, &sine, &cosine);
-    s.rotation[row * kMaxRotaryPairs + pair] = {cosine * a.rope_scale, sine * a.rope_scale};
+    s.rotation[row * kMaxRotaryPairs + pair] =
+        RotationOf(s.rows[row].first_position, a.inv_freq[pair], a.rope_scale);
   }
 }
 

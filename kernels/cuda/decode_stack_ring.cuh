@@ -8,6 +8,7 @@
 #define RALLY_KERNELS_CUDA_DECODE_STACK_RING_CUH_
 
 #include "kernels/cuda/decode_stack.cuh"
+#include "kernels/cuda/weight_rows.cuh"
 
 namespace rally {
 
@@ -30,12 +31,8 @@ __device__ inline void InitRing(const StackKernelArgs& a, const StackShared& s) 
   FenceBarrierInit();
 }
 
-// Row `r` of a tile as a row of W. A gated tile holds 4 rows of the gate and the same 4 of up. The
-// last tile may reach beyond the end: those results are dropped.
 __device__ inline int32_t RowOfTile(const StackLinear& linear, int32_t tile, int32_t r) {
-  if (linear.output != StackOutput::kActivateGated) return min(tile * kTileRows + r, linear.n - 1);
-  constexpr int kHalf = kTileRows / 2;
-  return min(tile * kHalf + r % kHalf, linear.n - 1) + (r < kHalf ? 0 : linear.n);
+  return WeightRow<kTileRows>(tile, r, linear.n, linear.output == StackOutput::kActivateGated);
 }
 
 // One warp: a lane a row of the tile.

@@ -14,7 +14,6 @@
 namespace rally {
 namespace {
 
-constexpr int32_t kSharedLimit = 227 << 10;  // of a block, on Hopper
 constexpr int32_t kMaxTileRows = 64;
 
 struct LinearPlan {
@@ -24,7 +23,7 @@ struct LinearPlan {
   int32_t shares = 1;
   int32_t depth = 0;
   int32_t weight_tiles = 1;
-  int32_t shared_bytes = 0;
+  size_t shared_bytes = 0;
   int64_t cost = 0;  // bytes that a block waits for
   void (*launch)(Stream&, const LinearTileArgs&, const LinearPlan&) = nullptr;
 };
@@ -32,11 +31,11 @@ struct LinearPlan {
 template <typename T, typename Tile>
 void LaunchTiles(Stream& stream, const LinearTileArgs& a, const LinearPlan& plan) {
   const auto kernel = &LinearTilesKernel<T, Tile>;
-  AllowSharedBytes(stream, "fused_linear", kernel, kSharedLimit);
+  AllowSharedBytes(stream, "fused_linear", kernel, kMaxSharedBytes);
   LaunchKernel(stream, "fused_linear", kernel,
                {.grid = dim3(plan.column_blocks, plan.row_tiles, plan.shares),
                 .block = kLinearThreads,
-                .shared_bytes = static_cast<size_t>(plan.shared_bytes),
+                .shared_bytes = plan.shared_bytes,
                 .cluster_z = plan.shares},
                a);
 }
@@ -50,8 +49,7 @@ void Consider(const FusedLinearArgs& a, int32_t multiprocessors, int32_t shares,
   LinearPlan plan = {.shares = shares, .launch = &LaunchTiles<T, Tile>};
   plan.row_tiles = static_cast<int32_t>(CeilDiv(a.rows.max, Tile::kRows));
   plan.column_tiles = static_cast<int32_t>(CeilDiv(a.w->n, Tile::kColumns));
-  plan.depth =
-      static_cast<int32_t>(CeilDiv(a.w->k, shares * kLinearDepthStep)) * kLinearDepthStep;
+  plan.depth = static_cast<int32_t>(CeilDiv(a.w->k, shares * kLinearDepthStep)) * kLinearDepthStep;
   if (plan.depth * (shares - 1) >= a.w->k) return;
   const int32_t columns_at_once = multiprocessors / (plan.row_tiles * shares);
   if (columns_at_once == 0) return;
@@ -60,7 +58,7 @@ void Consider(const FusedLinearArgs& a, int32_t multiprocessors, int32_t shares,
   if (rounds > 1 && (shares > 1 || plan.row_tiles > 1)) return;
   plan.weight_tiles = rounds > 1 ? 2 : 1;
   plan.shared_bytes = Tile::SharedBytes(plan.depth, plan.weight_tiles);
-  if (plan.shared_bytes > kSharedLimit) return;
+  if (plan.shared_bytes > kMaxSharedBytes) return;
   plan.cost = int64_t{Tile::kRows} * plan.depth * (normed ? 4 : 2) +
               int64_t{Tile::kColumns} * plan.depth / 2 + (shares > 1 ? kClusterCost : 0) +
               (rounds - 1) * (int64_t{Tile::kColumns} * plan.depth * 2 + kTileCost);

@@ -63,9 +63,10 @@ struct LinearTile {
     return kColumns * LinearPitch(depth);
   }
   // The partial sums take the place of x and W where these are not needed again.
-  static int32_t SharedBytes(int32_t depth, int32_t weight_tiles) {
+  static size_t SharedBytes(int32_t depth, int32_t weight_tiles) {
     const int32_t operands = XBytes(depth) + weight_tiles * WeightBytes(depth);
-    return weight_tiles == 1 ? std::max(operands, kPartialBytes) : operands + kPartialBytes;
+    return static_cast<size_t>(weight_tiles == 1 ? std::max(operands, kPartialBytes)
+                                                 : operands + kPartialBytes);
   }
 };
 
@@ -76,8 +77,7 @@ struct LinearShared {
       : x(base),
         weights(base + Tile::XBytes(a.depth)),
         partial(reinterpret_cast<float*>(
-            a.weight_tiles == 1 ? base
-                                : weights + a.weight_tiles * Tile::WeightBytes(a.depth))) {}
+            a.weight_tiles == 1 ? base : weights + a.weight_tiles * Tile::WeightBytes(a.depth))) {}
   __device__ unsigned char* weight_tile(const LinearTileArgs& a, int32_t i) const {
     return weights + i % a.weight_tiles * Tile::WeightBytes(a.depth);
   }

@@ -3,17 +3,9 @@
 #define RALLY_KERNELS_CUDA_LINEAR_TILES_INPUT_CUH_
 
 #include "kernels/cuda/linear_tiles.cuh"
+#include "kernels/cuda/weight_rows.cuh"
 
 namespace rally {
-
-// Row r of a tile as a row of W: a gated tile holds rows of the gate and the same ones of up. The
-// last tile may reach beyond the end: those results are dropped.
-template <typename Tile>
-__device__ int32_t WeightRow(const LinearTileArgs& a, int32_t tile, int32_t r) {
-  if (a.gated == 0) return min(tile * Tile::kColumns + r, a.columns - 1);
-  constexpr int kHalf = Tile::kColumns / 2;
-  return min(tile * kHalf + r % kHalf, a.columns - 1) + (r < kHalf ? 0 : a.columns);
-}
 
 struct DepthShare {
   __device__ explicit DepthShare(const LinearTileArgs& a)
@@ -31,8 +23,10 @@ __device__ void StageWeights(const LinearTileArgs& a, const DepthShare& share, i
        i += kLinearThreads) {
     const int32_t r = i / packs;
     const int32_t pack = i - r * packs;
-    const T* from = static_cast<const T*>(a.weight) +
-                    int64_t{WeightRow<Tile>(a, tile, r)} * a.weight_stride + share.begin;
+    const T* from =
+        static_cast<const T*>(a.weight) +
+        int64_t{WeightRow<Tile::kColumns>(tile, r, a.columns, a.gated != 0)} * a.weight_stride +
+        share.begin;
     CopyAsync16(to + r * pitch + pack * 16, from + pack * 8);
   }
 }

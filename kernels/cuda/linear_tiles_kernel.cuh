@@ -89,21 +89,15 @@ __device__ float SumPartials(float* partial, int32_t shares, int32_t row, int32_
 
 __device__ inline void StoreResult(const LinearTileArgs& a, int32_t row, int32_t column, float y) {
   const int64_t i = int64_t{row} * a.out.stride + column;
-  if (a.out.dtype == DType::kF32) {
-    auto* out = static_cast<float*>(a.out.data) + i;
-    *out = a.accumulate != 0 ? *out + y : y;
-  } else if (a.out.dtype == DType::kBF16) {
-    static_cast<__nv_bfloat16*>(a.out.data)[i] = FromFloat<__nv_bfloat16>(y);
-  } else {
-    static_cast<__half*>(a.out.data)[i] = FromFloat<__half>(y);
-  }
+  if (a.accumulate != 0) y += LoadAny(a.out.dtype, a.out.data, i);
+  StoreAny(a.out.dtype, a.out.data, i, y);
 }
 
 // The elements of a tile that this block finishes, for each: fn(row of the tile, column of it).
 // Neighbours in a row belong to neighbouring threads.
 template <typename Tile, typename Fn>
-__device__ void ForElements(const LinearTileArgs& a, int32_t first_row, int32_t count,
-                            int32_t tile, const Fn& fn) {
+__device__ void ForElements(const LinearTileArgs& a, int32_t first_row, int32_t count, int32_t tile,
+                            const Fn& fn) {
   const int32_t width = a.gated != 0 ? Tile::kColumns / 2 : Tile::kColumns;
   const auto shares = static_cast<int32_t>(gridDim.z);
   const int32_t rows = Tile::kRows / shares;

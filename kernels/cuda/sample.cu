@@ -24,7 +24,6 @@ struct SampleScratch {
 constexpr size_t kScratchBytes = (sizeof(SampleScratch) + 127) / 128 * 128;
 static_assert(sizeof(SlotState) % 16 == 0);
 
-constexpr size_t kMaxSharedBytes = size_t{227} << 10;
 constexpr size_t kHalfSharedBytes = size_t{113} << 10;  // of an SM: two blocks fit
 
 struct SampleLaunch {

@@ -4,6 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "kernels/cuda/ptx.cuh"
 #include "kernels/device/cuda_clock.h"
 #include "kernels/device/cuda_error.h"
 #include "kernels/host/host_clock.h"
@@ -17,20 +18,14 @@ constexpr int64_t kRefreshPatienceNanos = 1'000'000;
 constexpr int64_t kRefreshEveryNanos = 1'000'000'000;
 constexpr int64_t kGoodRoundTripNanos = 20'000;  // longer: the host thread lost its core
 
-__device__ int64_t GlobalTimer() {
-  int64_t ns;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns)::"memory");
-  return ns;
-}
-
 // Answers rounds first, first + 1, ..., one thread. Ends early if the host gives up or is gone.
 __global__ void AnswerClock(volatile CudaClockCells* cells, int32_t first) {
-  const int64_t begin = GlobalTimer();
+  const int64_t begin = GlobalNanos();
   for (int32_t round = first; round < first + kRounds; ++round) {
     while (cells->question != round) {
-      if (cells->question == 0 || GlobalTimer() - begin > kPatienceNanos) return;
+      if (cells->question == 0 || GlobalNanos() - begin > kPatienceNanos) return;
     }
-    cells->device_ns = GlobalTimer();
+    cells->device_ns = GlobalNanos();
     __threadfence_system();
     cells->answer = round;
   }
@@ -40,9 +35,9 @@ __global__ void AnswerClock(volatile CudaClockCells* cells, int32_t first) {
 __global__ void MeasureTick(CudaClockCells* cells) {
   constexpr int kChanges = 16;
   int64_t least = kPatienceNanos;
-  int64_t last = GlobalTimer();
+  int64_t last = GlobalNanos();
   for (int change = 0; change < kChanges;) {
-    const int64_t now = GlobalTimer();
+    const int64_t now = GlobalNanos();
     if (now == last) continue;
     least = min(least, now - last);
     last = now;

@@ -1,47 +1,19 @@
 // Stands for kernels/cuda/lt_matmul.cc and cuBLASLt: plain loops over all args.max_rows rows.
 #include "kernels/cuda/lt_matmul.h"
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <vector>
 
+#include "kernels/cuda/common.cuh"
 #include "kernels/cuda/cuda_weight.h"
 #include "tests/cuda_emulation/emulated_stream.h"
 
 namespace rally {
 namespace {
 
-float Load(DType dtype, const void* data, int64_t i) {
-  switch (dtype) {
-    case DType::kF32:
-      return static_cast<const float*>(data)[i];
-    case DType::kBF16:
-      return __bfloat162float(static_cast<const __nv_bfloat16*>(data)[i]);
-    case DType::kF16:
-      return __half2float(static_cast<const __half*>(data)[i]);
-  }
-  return 0;
-}
-
-void Store(DType dtype, void* data, int64_t i, float y) {
-  switch (dtype) {
-    case DType::kF32:
-      static_cast<float*>(data)[i] = y;
-      return;
-    case DType::kBF16:
-      static_cast<__nv_bfloat16*>(data)[i] = __float2bfloat16_rn(y);
-      return;
-    case DType::kF16:
-      static_cast<__half*>(data)[i] = __float2half_rn(y);
-      return;
-  }
-}
-
 std::vector<float> LoadRow(const Matrix& m, int64_t r) {
   std::vector<float> row(static_cast<size_t>(m.cols));
   for (int32_t c = 0; c < m.cols; ++c) {
-    row[static_cast<size_t>(c)] = Load(m.dtype, m.data, r * m.stride + c);
+    row[static_cast<size_t>(c)] = LoadAny(m.dtype, m.data, r * m.stride + c);
   }
   return row;
 }
@@ -68,12 +40,12 @@ void Multiply(const MatmulArgs& args, const void* bias) {
   for (int32_t r = 0; r < args.max_rows; ++r) x.push_back(LoadRow(x_rows, r));
   for (int32_t c = 0; c < w.n; ++c) {
     const std::vector<float> column = LoadRow(weight, c);
-    const double added = bias == nullptr ? 0 : Load(args.out.dtype, bias, c);
+    const double added = bias == nullptr ? 0 : LoadAny(args.out.dtype, bias, c);
     for (int32_t r = 0; r < args.max_rows; ++r) {
       const int64_t i = int64_t{r} * args.out.stride + c;
       double y = Dot(x[static_cast<size_t>(r)], column) + added;
-      if (args.epilogue == Epilogue::kAccumulate) y += Load(args.out.dtype, args.out.data, i);
-      Store(args.out.dtype, args.out.data, i, static_cast<float>(y));
+      if (args.epilogue == Epilogue::kAccumulate) y += LoadAny(args.out.dtype, args.out.data, i);
+      StoreAny(args.out.dtype, args.out.data, i, static_cast<float>(y));
     }
   }
 }
