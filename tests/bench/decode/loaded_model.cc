@@ -30,6 +30,9 @@ class LentDevice final : public Device {
   DeviceMemory memory() const override { return device_->memory(); }
   absl::StatusOr<std::unique_ptr<Stream>> NewStream() override { return device_->NewStream(); }
   absl::StatusOr<std::unique_ptr<Event>> NewEvent() override { return device_->NewEvent(); }
+  absl::StatusOr<std::unique_ptr<Event>> NewTimedEvent() override {
+    return device_->NewTimedEvent();
+  }
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(Space space, size_t bytes) override {
     return device_->Allocate(space, bytes);
   }
@@ -43,6 +46,7 @@ class LentDevice final : public Device {
   absl::Status Sync(Stream& stream) override { return device_->Sync(stream); }
   absl::Status status() const override { return device_->status(); }
   int64_t ClockNanos() const override { return device_->ClockNanos(); }
+  int64_t clock_tick_ns() const override { return device_->clock_tick_ns(); }
 
  private:
   Device* const device_;
